@@ -1,0 +1,1 @@
+"""The contract: state, model, score, vocabulary, and the errors everything else raises."""

@@ -1,0 +1,71 @@
+"""Files are written whole or not at all: a temporary file beside the target, then a rename."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ostinato.core.errors import FormatError, StorageError
+
+
+@contextmanager
+def atomic_path(target: Path) -> Iterator[Path]:
+    """A temporary path beside `target` that replaces it when the block ends well, and vanishes otherwise.
+
+    Raises StorageError if the disk is full or the folder cannot be written.
+    """
+    temporary = None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+        os.close(handle)
+        temporary = Path(name)
+        temporary.chmod(0o644)
+        yield temporary
+        with temporary.open("rb") as written:
+            os.fsync(written.fileno())
+        temporary.replace(target)
+    except OSError as fault:
+        raise storage_error(target, fault) from fault
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+
+
+def storage_error(target: Path, fault: OSError) -> StorageError:
+    """The error a user should read when writing `target` failed."""
+    if fault.errno == errno.ENOSPC:
+        return StorageError(f"{target}: no space left on the disk; free some and run again, nothing was changed")
+    return StorageError(f"{target}: cannot be written ({fault.strerror or fault}); choose another place")
+
+
+def write_bytes(target: Path, content: bytes) -> None:
+    """Write a whole file atomically. Raises StorageError."""
+    with atomic_path(target) as temporary:
+        temporary.write_bytes(content)
+
+
+def write_text(target: Path, content: str) -> None:
+    """Write a whole text file atomically, as UTF-8. Raises StorageError."""
+    write_bytes(target, content.encode("utf8", "surrogatepass"))
+
+
+def write_json(target: Path, content: Any) -> None:
+    """Write an object as indented JSON, atomically. Raises StorageError."""
+    write_text(target, json.dumps(content, ensure_ascii=False, indent=2) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """The object in a JSON file of ours. Raises FormatError if it is missing or damaged."""
+    try:
+        return json.loads(path.read_bytes().decode("utf8", "surrogatepass"))
+    except FileNotFoundError:
+        raise FormatError(f"{path}: missing; the run is incomplete, restore it or train again") from None
+    except ValueError as fault:
+        raise FormatError(f"{path}: damaged JSON ({fault}); restore it or train again") from None
