@@ -10,7 +10,6 @@ import dataclasses
 import tomllib
 import typing
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,11 +24,6 @@ STRICT = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=False)
 Options = TypeVar("Options")
 
 
-@cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
-
-
 def build(kind: type[Options], values: Mapping[str, Any], where: str) -> Options:
     """The options of that kind from plain values, nested tables for nested options.
 
@@ -38,7 +32,7 @@ def build(kind: type[Options], values: Mapping[str, Any], where: str) -> Options
     """
     check_keys(kind, values, where)
     try:
-        made: Options = _adapter(kind).validate_python(dict(values))
+        made: Options = TypeAdapter(kind).validate_python(dict(values))
     except ValidationError as fault:
         raise ConfigError(f"{where}: {explain(fault)}") from None
     return made

@@ -1,0 +1,64 @@
+"""Who may import whom (docs/overview.md). A room imports itself, its brackets, and nothing else of ours."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent.parent / "src" / "ostinato"
+
+ROOMS: dict[str, set[str]] = {
+    "kernels": set(),
+    "core": set(),
+    "text": {"core"},
+    "ngram": {"core", "kernels", "text"},
+    "nn": {"core"},
+    "decode": {"core"},
+    "mix": {"core"},
+    "runs": {"core"},
+    "train": {"core", "text", "nn", "runs"},
+    "tasks": {"core", "text", "ngram", "nn", "decode", "mix", "runs", "train"},
+    "cli": {"core", "text", "ngram", "nn", "decode", "mix", "runs", "train", "tasks"},
+}
+LIBRARIES = {"torch": {"nn", "train", "tasks"}, "numba": {"kernels"}, "cyclopts": {"cli"}, "rich": {"cli"}}
+FILES = sorted(SOURCE.rglob("*.py"))
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imports(path: Path) -> set[str]:
+    """Every module a file imports, whether at the top or inside a function."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text("utf8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            module = node.module or ""
+            found |= {f"{module}.{alias.name}" for alias in node.names} if module == "ostinato" else {module}
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_a_room_imports_only_what_stands_in_its_brackets(path: Path) -> None:
+    room = room_of(path)
+    if room == "__init__":
+        return
+    rooms = {name.split(".")[1] for name in imports(path) if name.startswith("ostinato.")} - {"__version__"}
+    assert rooms <= ROOMS[room] | {room}, f"{room} may not import {rooms - ROOMS[room] - {room}}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_a_heavy_library_stays_in_its_rooms(path: Path) -> None:
+    used = {name.split(".")[0] for name in imports(path)}
+    for library, rooms in LIBRARIES.items():
+        assert library not in used or room_of(path) in rooms, f"{library} belongs to {rooms}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_a_file_stays_readable(path: Path) -> None:
+    assert len(path.read_text("utf8").splitlines()) <= 400
