@@ -18,7 +18,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from ostinato.core.errors import ConfigError
 from ostinato.core.registry import unknown
 
-STRICT = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=False)
+STRICT = ConfigDict(extra="forbid")
 """Give this to `pydantic.dataclasses.dataclass(frozen=True, config=STRICT)`."""
 
 Options = TypeVar("Options")

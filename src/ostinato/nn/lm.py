@@ -1,0 +1,92 @@
+"""The door of the neural models: NumPy outside, tensors inside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ostinato.core.model import check_ids
+from ostinato.core.state import State, map_leaves
+from ostinato.core.vocabulary import Ids, LogProbs, Vocabulary
+from ostinato.nn.networks import Network
+
+LOGITS = 1 << 24  # numbers of log-probs alive at once while scoring (64 MiB)
+
+
+class NeuralLM:
+    """A `Network` as a language model: states and log-probs are NumPy arrays, dropout is off."""
+
+    def __init__(self, network: Network, vocabulary: Vocabulary):
+        assert network.outputs == vocabulary.outputs
+        self.network, self.vocabulary, self.outputs = network, vocabulary, network.outputs
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers were learnt."""
+        return sum(parameter.numel() for parameter in self.network.parameters())
+
+    def init_state(self, batch: int) -> State:
+        """The state of `batch` rows that have read nothing."""
+        return to_numpy(self.network.init_state(batch))
+
+    def step(self, state: State, tokens: Ids) -> tuple[LogProbs, State]:
+        """Read tokens [B]; return log-probs [B, outputs] of the next in nats and the new state."""
+        self.vocabulary.check(tokens, "tokens")
+        with evaluating(self.network):
+            features, after = self.network.features(to_torch(state), torch.from_numpy(tokens)[:, None])
+            log_probs: LogProbs = self.network.log_probs(features[:, 0]).float().numpy()
+        return log_probs, to_numpy(after)
+
+    def score(self, state: State, inputs: Ids, targets: Ids) -> tuple[LogProbs, State]:
+        """Log-prob [B, T] in nats of each target after the inputs up to its own place, and the last state.
+
+        inputs, targets: [B, T]. Raises ShapeError, MismatchError. Equals a fold of `step`.
+        """
+        check_ids(self.vocabulary, inputs, targets)
+        if inputs.size == 0:
+            return np.zeros(inputs.shape, np.float32), state
+        with evaluating(self.network):
+            features, after = self.network.features(to_torch(state), torch.from_numpy(np.ascontiguousarray(inputs)))
+            flat = features.reshape(-1, features.shape[-1])
+            goals = torch.from_numpy(np.ascontiguousarray(targets)).reshape(-1, 1)
+            rows = max(1, LOGITS // self.outputs)
+            parts = [
+                self.network.log_probs(flat[begin : begin + rows]).gather(1, goals[begin : begin + rows])
+                for begin in range(0, len(flat), rows)
+            ]
+            picked: LogProbs = torch.cat(parts).reshape(inputs.shape).float().numpy()
+        return picked, to_numpy(after)
+
+
+class evaluating:
+    """Dropout off and no gradients inside the block; the training mode is put back after it."""
+
+    def __init__(self, network: torch.nn.Module):
+        self.network, self.was_training = network, network.training
+        self.inference = torch.inference_mode()
+
+    def __enter__(self) -> None:
+        self.network.eval()
+        self.inference.__enter__()
+
+    def __exit__(self, *fault: Any) -> None:
+        self.inference.__exit__(*fault)
+        self.network.train(self.was_training)
+
+
+def to_numpy(state: Any) -> State:
+    """A state of tensors as one of arrays."""
+    arrays: State = map_leaves(lambda leaf: leaf.detach().cpu().numpy(), state)
+    return arrays
+
+
+def to_torch(state: State) -> Any:
+    """A state of arrays as one of tensors, sharing memory: nothing may write to them."""
+
+    def tensor(leaf: np.ndarray[Any, Any]) -> Tensor:
+        return torch.from_numpy(leaf if leaf.flags.writeable and leaf.flags.c_contiguous else leaf.copy())
+
+    return map_leaves(tensor, state)
