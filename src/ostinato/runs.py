@@ -2,8 +2,8 @@
 
     NAME/  config.toml        the options it was made with
            environment.json   format version, versions of Python and libraries, threads, the command
-           vocabulary.json    pieces       text.json  normaliser and tokeniser
-           data/              the encoded training, validation and test streams
+           data/              vocabulary.json, text.json (normaliser and tokeniser), and the encoded
+                              train, valid and test streams
            model.safetensors  the best weights or the table; its header says what it is
            checkpoints/000500/  where training can go on; the last two are kept
            log.jsonl          one event a line     score.json  results     samples.txt  generated text
@@ -166,6 +166,11 @@ class RunDir:
         """The newest checkpoint, or None if there is none yet. Raises FormatError if it is damaged."""
         found = self.checkpoints()
         return load_arrays(found[-1] / "state.safetensors") if found else None
+
+    def training_seconds(self) -> float | None:
+        """Seconds of training until the run last stopped, or None if it has not."""
+        stops = [event for event in self.events() if event.get("event") == "stop" and "seconds" in event]
+        return float(stops[-1]["seconds"]) if stops else None
 
 
 def refuse_existing(target: Path) -> None:

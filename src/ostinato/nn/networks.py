@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ostinato.core.registry import Registry
+from ostinato.core.state import map_leaves
 from ostinato.nn import initialise
 from ostinato.nn.cells import Cell, cells
 from ostinato.nn.cells.lstm import LSTM
@@ -90,7 +91,7 @@ class RecurrentNetwork(Network):
         with torch.autocast("cpu", torch.bfloat16, enabled=self.bf16 and self.training):
             outputs, state = self.stack.scan(state, xs)
             outputs = self.project(outputs)
-        return outputs.to(xs.dtype), state
+        return outputs.to(xs.dtype), map_leaves(lambda leaf: leaf.to(xs.dtype), state)
 
     def output_layer(self) -> tuple[Tensor, Tensor]:
         weight = self.embedding.weight[: self.outputs] if self.output is None else self.output

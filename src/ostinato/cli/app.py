@@ -1,0 +1,122 @@
+"""The application: commands, the configuration file, and how errors and signals end a command."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from cyclopts import App, Parameter
+from cyclopts.exceptions import CycloptsError
+
+from ostinato import __version__
+from ostinato.cli.talk import loudness, say
+from ostinato.core.errors import ConfigError, OstinatoError
+
+HELP = """
+Small sequence models that remember with a fixed-size state: train, compare, generate.
+
+Every command takes run directories, which `train` makes. Data goes to standard output, remarks to standard
+error. Anywhere: -q quiet, -v more remarks, -vv tracebacks. NO_COLOR is respected.
+
+Examples:
+
+```
+ostinato train --model.kind lstm --run-dir runs/lstm
+ostinato evaluate runs/lstm speech.txt --json
+```
+"""
+
+LISTS = Parameter(consume_multiple=True, negative_iterable=())  # --text a b c, and no --empty-text
+
+app = App(name="ostinato", version=__version__, help=HELP, help_format="markdown", default_parameter=LISTS)
+app.register_install_completion_command()
+
+
+def config_file(app: App, commands: tuple[str, ...], arguments: Any) -> None:
+    """Fill what the command line left open from the TOML file named by --config."""
+    from cyclopts.config import Dict
+
+    from ostinato.core.config import build, read_toml
+    from ostinato.tasks.options import Config
+
+    named = [argument for argument in arguments if argument.name == "--config" and argument.tokens]
+    if not named:
+        return
+    path = Path(named[0].tokens[0].value)
+    tables = read_toml(path)
+    build(Config, tables, str(path))
+    Dict(tables, use_commands_as_keys=False, source=str(path))(app, commands, arguments)
+
+
+app.config = (config_file,)
+
+
+def load_commands() -> None:
+    """Import the command files, which put their commands on `app`."""
+    from ostinato.cli import demonstration, generating, looking, scoring, training
+
+    assert all((demonstration, generating, looking, scoring, training))
+
+
+def main(words: list[str] | None = None) -> None:
+    """Run the command line and exit with its code."""
+    sys.exit(run(list(sys.argv[1:] if words is None else words)))
+
+
+def run(words: list[str]) -> int:
+    """Run one command; return its exit code: 0 done, 1 failed, 2 usage, 3 threshold missed, 130 stopped."""
+    words = take_loudness(words)
+    load_commands()
+    try:
+        result = app(words, exit_on_error=False, print_error=False, result_action="return_value")
+        sys.stdout.flush()
+        return result if isinstance(result, int) else 0
+    except CycloptsError as fault:
+        return fail(usage(fault), ConfigError.exit_code, fault)
+    except OstinatoError as fault:
+        return fail(str(fault), fault.exit_code, fault)
+    except KeyboardInterrupt:
+        say("\nostinato: stopped")
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except MemoryError as fault:
+        return fail("out of memory; use a smaller model, --train.rows or text", 1, fault)
+    except SystemExit as end:
+        return int(end.code or 0)
+
+
+def fail(message: str, code: int, fault: BaseException) -> int:
+    """Say what went wrong in one line; the traceback only with -vv."""
+    if loudness.level >= 3:
+        import traceback
+
+        traceback.print_exception(fault)
+    print(f"ostinato: {message}", file=sys.stderr)
+    return code
+
+
+def usage(fault: CycloptsError) -> str:
+    """A usage error in one line."""
+    from pydantic import ValidationError
+
+    from ostinato.core.config import explain
+
+    cause = fault.__cause__ or fault.__context__
+    if isinstance(cause, ValidationError):
+        argument = getattr(fault, "argument", None)
+        prefix = f"{argument.name.lstrip('-')}." if argument is not None else ""
+        return prefix + explain(cause)
+    text = " ".join(line.strip() for line in str(fault).splitlines() if line.strip())
+    return f"{text} (see `ostinato --help`)"
+
+
+def take_loudness(words: list[str]) -> list[str]:
+    """Take -q, -v and -vv out of the words (before a bare `--`) and set how loud to be."""
+    levels = {"-q": -1, "--quiet": -1, "-v": 1, "--verbose": 1, "-vv": 2}
+    end = words.index("--") if "--" in words else len(words)
+    loudness.level = 1 + sum(levels.get(word, 0) for word in words[:end])
+    return [word for word in words[:end] if word not in levels] + words[end:]

@@ -1,0 +1,119 @@
+"""Commands that look into runs: show, doctor, plot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ostinato.cli.app import app
+from ostinato.cli.talk import duration, say, show_json, size
+
+
+@app.command
+def show(run: Path, *, json: bool = False) -> None:
+    """Show what is in a run: model, options, text, training, scores.
+
+    Examples:
+
+    ```
+    ostinato show runs/lstm
+    ostinato show runs/lstm --json
+    ```
+
+    Parameters
+    ----------
+    run:
+        The run directory.
+    json:
+        Print one JSON object.
+    """
+    from ostinato.tasks.language.inspect import describe
+
+    facts = describe(run)
+    if json:
+        show_json(facts)
+        return
+    for title, group in facts.items():
+        if isinstance(group, dict):
+            print(title)
+            for key, value in group.items():
+                print(f"  {key:24}  {plain(key, value)}")
+
+
+def plain(key: str, value: object) -> str:
+    """A value as a person reads it."""
+    if isinstance(value, float) and key.endswith("seconds"):
+        return duration(value)
+    if isinstance(value, int) and key.endswith("bytes"):
+        return size(value)
+    if isinstance(value, bool) or value is None:
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return f"{value:,}" if isinstance(value, int) else f"{value:,.4f}"
+    return str(value)
+
+
+@app.command
+def doctor(run: Path, *, json: bool = False) -> None:
+    """Say what went wrong in a run, with numbers and advice, or that nothing did.
+
+    Examples:
+
+    ```
+    ostinato doctor runs/lstm
+    ostinato doctor runs/lstm --json
+    ```
+
+    Parameters
+    ----------
+    run:
+        The run directory; it may still be training.
+    json:
+        Print one JSON object with a list `diagnoses`.
+    """
+    from ostinato.runs import RunDir
+    from ostinato.train.doctor import diagnose
+
+    found = diagnose(RunDir.open(run).events())
+    if json:
+        show_json({"run": str(run), "diagnoses": [diagnosis.to_json() for diagnosis in found]})
+        return
+    for diagnosis in found:
+        print(f"{diagnosis.severity}: {diagnosis.name}\n  {diagnosis.finding}\n  {diagnosis.advice}")
+    if not found:
+        print("healthy: nothing to report")
+
+
+@app.command
+def plot(runs: tuple[Path, ...], /, *, out: Path = Path("curves"), json: bool = False) -> None:
+    """Draw the learning curves of runs as OUT.svg and OUT.png.
+
+    Examples:
+
+    ```
+    ostinato plot runs/lstm
+    ostinato plot runs/lstm runs/gru --out figures/cells
+    ```
+
+    Parameters
+    ----------
+    runs:
+        Run directories of trained neural models.
+    out:
+        Where to write, without the ending.
+    json:
+        Print the paths as one JSON object.
+    """
+    from ostinato.core.errors import ConfigError
+    from ostinato.runs import RunDir
+    from ostinato.train.curves import draw
+
+    if not runs:
+        raise ConfigError("name at least one run directory")
+    events = {str(run): RunDir.open(run).events() for run in runs}
+    written = [out.with_name(out.name + ending) for ending in (".svg", ".png")]
+    for path in written:
+        draw(events, path)
+    if json:
+        show_json({"files": [str(path) for path in written]})
+    else:
+        say("wrote " + " and ".join(str(path) for path in written))

@@ -1,0 +1,242 @@
+"""Commands that score: evaluate, score, compare, mix."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from ostinato.cli.app import app
+from ostinato.cli.talk import count, duration, say, show_json, show_table, size, watching
+
+if TYPE_CHECKING:
+    from ostinato.tasks.language.compare import Row
+
+Regime = Literal["sentence", "stream"]
+THRESHOLD_MISSED = 3
+TOGETHER = 64  # lines scored side by side when they are there
+
+
+@app.command
+def evaluate(
+    run: Path,
+    text: tuple[str, ...] = (),
+    /,
+    *,
+    regime: Regime | None = None,
+    max_ppl: float | None = None,
+    json: bool = False,
+) -> int:
+    """Score a model on a text: perplexity, bits per character, and the signature that makes it comparable.
+
+    Examples:
+
+    ```
+    ostinato evaluate runs/kn5
+    ostinato evaluate runs/kn5 speech.txt --json
+    ```
+
+    Parameters
+    ----------
+    run:
+        The run directory.
+    text:
+        Text files, - for standard input; none for the run's own test text.
+    regime:
+        sentence: each line on its own; stream: the state carried over lines. As trained if left out.
+    max_ppl:
+        Exit with code 3 if the perplexity is higher.
+    json:
+        Print one JSON object.
+    """
+    from ostinato.tasks.language import evaluate as task
+    from ostinato.tasks.language.load import load
+
+    with watching() as watch:
+        score = task.evaluate(load(run), text, regime, watch)
+    if json:
+        show_json(score.to_json())
+    else:
+        print(score)
+    if max_ppl is not None and not score.perplexity <= max_ppl:
+        say(f"perplexity {score.perplexity:.2f} is above --max-ppl {max_ppl:g}")
+        return THRESHOLD_MISSED
+    return 0
+
+
+@app.command
+def score(run: Path, text: str = "-", /, *, json: bool = False) -> None:
+    """Score every line of a text on its own, one line out for each line in, as soon as it comes.
+
+    Columns, tab-separated: nats, words, perplexity (</s> counted), unknown words, the line.
+
+    Examples:
+
+    ```
+    ostinato score runs/kn5 speech.txt
+    ostinato score runs/kn5 - --json
+    ```
+
+    Parameters
+    ----------
+    run:
+        The run directory.
+    text:
+        A text file; - is standard input.
+    json:
+        Print one JSON object a line.
+    """
+    from ostinato.tasks.language.evaluate import score_lines
+    from ostinato.tasks.language.load import load
+    from ostinato.text.read import read_lines
+
+    loaded = load(run)
+    for group in score_lines(loaded, as_they_come(read_lines(text, "keep"))):
+        for line in group:
+            if json:
+                show_json(line.to_json())
+            else:
+                print(f"{line.nats:.4f}\t{line.count - 1}\t{line.perplexity:.4f}\t{line.unknown}\t{line.text}")
+        sys.stdout.flush()
+
+
+def as_they_come(lines: Iterator[str]) -> Iterator[list[str]]:
+    """Lines in groups: as many as are there already, at least one, so that a slow writer is answered at once."""
+    import queue
+    import threading
+
+    waiting: queue.Queue[str | BaseException | None] = queue.Queue(maxsize=4 * TOGETHER)
+
+    def read() -> None:
+        try:
+            for line in lines:
+                waiting.put(line)
+            waiting.put(None)
+        except BaseException as fault:
+            waiting.put(fault)
+
+    threading.Thread(target=read, daemon=True).start()
+    ended: str | BaseException | None = ""
+    while isinstance(ended, str):
+        group: list[str] = []
+        ended = waiting.get()
+        while isinstance(ended, str):
+            group.append(ended)
+            if len(group) >= TOGETHER or waiting.empty():
+                break
+            ended = waiting.get()
+        if group:
+            yield group
+    if ended is not None:
+        raise ended
+
+
+@app.command
+def compare(
+    runs: tuple[Path, ...],
+    /,
+    *,
+    text: tuple[str, ...] = (),
+    regime: Regime | None = None,
+    json: bool = False,
+) -> None:
+    """Put models side by side on the same text, best first; only equal signatures share a table.
+
+    Examples:
+
+    ```
+    ostinato compare runs/kn5 runs/lstm
+    ostinato compare runs/kn5 runs/lstm --text speech.txt --json
+    ```
+
+    Parameters
+    ----------
+    runs:
+        Run directories.
+    text:
+        Text files; none for the runs' own test text.
+    regime:
+        sentence or stream, for all; each as trained if left out.
+    json:
+        Print one JSON object with a list `rows`.
+    """
+    from ostinato.core.errors import ConfigError
+    from ostinato.tasks.language import compare as task
+    from ostinato.tasks.language.load import load
+
+    if not runs:
+        raise ConfigError("name at least one run directory")
+    with watching() as watch:
+        rows = task.compare([load(run) for run in runs], text, regime, watch)
+    if json:
+        show_json({"rows": [row.to_json() for row in rows]})
+    else:
+        show_comparison(rows)
+
+
+def show_comparison(rows: Sequence[Row]) -> None:
+    """One table for each signature, the best model first."""
+    columns = ("run", "kind", "perplexity", "bits/char", "parameters", "on disk", "state", "tokens/s", "training")
+    for signature in dict.fromkeys(row.score.signature for row in rows):
+        chosen = sorted((row for row in rows if row.score.signature == signature), key=lambda row: row.score.nats)
+        score = chosen[0].score
+        cells = [
+            (
+                row.run,
+                row.kind,
+                f"{row.score.perplexity:.2f}",
+                "-" if row.score.bits_per_char is None else f"{row.score.bits_per_char:.4f}",
+                count(row.parameters),
+                size(row.disk_bytes),
+                size(row.state_bytes),
+                count(row.tokens_per_second),
+                duration(row.training_seconds),
+            )
+            for row in chosen
+        ]
+        share = score.unknown / score.count
+        show_table(columns, cells)
+        print(f"perplexity per {score.per}, {score.count:,} targets, </s> counted, {share:.1%} unknown")
+        print(f"[{signature}]")
+
+
+@app.command
+def mix(
+    runs: tuple[Path, ...],
+    /,
+    *,
+    run_dir: Path,
+    text: tuple[str, ...] = (),
+    json: bool = False,
+) -> None:
+    """Mix models linearly, with weights fitted by EM on validation text; the mixture is a run like any other.
+
+    Examples:
+
+    ```
+    ostinato mix runs/kn5 runs/lstm --run-dir runs/mixture
+    ostinato mix runs/kn5 runs/lstm --text valid.txt --run-dir runs/mixture
+    ```
+
+    Parameters
+    ----------
+    runs:
+        Run directories with one vocabulary.
+    run_dir:
+        The directory to make for the mixture; it holds copies of its members.
+    text:
+        Text files for the weights; none for the validation text of the first run.
+    json:
+        Print one JSON object.
+    """
+    from ostinato.cli.training import finish
+    from ostinato.tasks.language import compare as task
+    from ostinato.tasks.language.load import load
+
+    with watching() as watch:
+        run = task.mix(runs, text, run_dir, watch)
+    loaded = load(run.path)
+    weights = task.mixture_weights(loaded)
+    say("weights: " + ", ".join(f"{name} {weight:.4f}" for name, weight in weights.items()))
+    finish(run, json)

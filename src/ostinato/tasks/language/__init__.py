@@ -1,0 +1,1 @@
+"""Language modelling: build and train, load, evaluate, score lines, generate, compare, mix."""

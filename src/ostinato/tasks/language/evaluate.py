@@ -1,0 +1,195 @@
+"""How well a model predicts a text: one number for a text, one line for a line."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ostinato.core.errors import DataError
+from ostinato.core.model import LanguageModel
+from ostinato.core.progress import Progress, Watch, unwatched
+from ostinato.core.score import Score, signature
+from ostinato.core.state import State, where
+from ostinato.core.vocabulary import LogProbs, Vocabulary
+from ostinato.tasks.language.load import Loaded
+from ostinato.text.batch import Batch, Batches, ContinuousBatches, SentenceBatches
+from ostinato.text.pipeline import Pipeline
+from ostinato.text.stream import TokenStream, encode_files
+
+ROWS, STEPS = 32, 128  # how much is scored at once; changes speed and memory, never a number
+
+
+def batch_log_probs(model: LanguageModel, batches: Iterable[Batch]) -> Iterator[tuple[Batch, LogProbs]]:
+    """Every batch with the log-prob of each of its targets, the state carried where the batch says so."""
+    state: State | None = None
+    for batch in batches:
+        rows = len(batch.fresh)
+        start = model.init_state(rows)
+        state = start if state is None or batch.fresh.all() else where(batch.fresh, start, state)
+        log_probs, state = model.score(state, batch.inputs, batch.targets)
+        yield batch, log_probs
+
+
+def evaluate_stream(
+    model: LanguageModel,
+    stream: TokenStream,
+    pipeline: Pipeline,
+    regime: str,
+    watch: Watch = unwatched,
+    split: bool = False,
+) -> Score:
+    """The score of a model on an encoded text.
+
+    regime: "sentence" (each line on its own) or "stream" (the state carried over lines, not over documents).
+    Every line's stop symbol is counted, and unknown words are ordinary ones. split: cut long documents of a
+    stream so that they are read side by side; faster, but the state is fresh at every cut.
+    Raises DataError if the text holds nothing to predict.
+    """
+    nats, count = 0.0, 0
+    stream.check(model.vocabulary)
+    batches = evaluation_batches(regime, stream, model.vocabulary, split)
+    total = len(stream)
+    for batch, log_probs in batch_log_probs(model, batches):
+        counted = batch.weight > 0
+        nats -= float(log_probs[counted].sum(dtype=np.float64))
+        count += int(counted.sum())
+        watch(Progress("evaluate", count, count / total))
+    if count == 0:
+        raise DataError("the text holds nothing to predict; give one with at least one line")
+    return Score(
+        nats=nats,
+        count=count,
+        per=pipeline.unit,
+        signature=stream_signature(stream, model.vocabulary, pipeline, regime),
+        unknown=stream.unknown,
+        characters=stream.characters,
+        bytes=stream.bytes,
+    )
+
+
+def evaluation_batches(regime: str, stream: TokenStream, vocabulary: Vocabulary, split: bool = False) -> Batches:
+    """The batches of an evaluation, in an order that does not depend on chance."""
+    if regime == "sentence":
+        return SentenceBatches(stream, vocabulary, ROWS, STEPS, seed=None)
+    return ContinuousBatches(stream, vocabulary, ROWS, STEPS, split=split, seed=None)
+
+
+def stream_signature(stream: TokenStream, vocabulary: Vocabulary, pipeline: Pipeline, regime: str) -> str:
+    """What must agree for two perplexities to be comparable."""
+    return signature(
+        data=stream.data,
+        vocab=vocabulary.fingerprint,
+        pieces=pipeline.signature,
+        stop="counted",
+        unknown="counted",
+        state="fresh-each-line" if regime == "sentence" else "carried-over-lines",
+    )
+
+
+def evaluate(loaded: Loaded, texts: Sequence[str], regime: str | None = None, watch: Watch = unwatched) -> Score:
+    """The score on text files (`-` is standard input), or on the run's own test text if none is given.
+
+    regime: None for the one the run was trained in. Raises DataError, FormatError.
+    """
+    regime = regime or loaded.regime
+    if not texts:
+        return evaluate_stream(loaded.model, own_stream(loaded), loaded.pipeline, regime, watch)
+    return evaluate_stream(loaded.model, encode_texts(loaded, texts, watch), loaded.pipeline, regime, watch)
+
+
+def encode_texts(loaded: Loaded, texts: Sequence[str], watch: Watch) -> TokenStream:
+    """Text files as a stream of this model's ids, one document a file."""
+    empty = loaded.about.get("empty_lines", "skip")
+    return encode_files(texts, loaded.pipeline, loaded.vocabulary, None, watch, empty)
+
+
+def own_stream(loaded: Loaded, part: str = "test") -> TokenStream:
+    """A part of the data the run was made from. Raises DataError if the run has none."""
+    folder = loaded.run.path / "data" / part
+    if not folder.is_dir():
+        raise DataError(f"{loaded.run} has no {part} text of its own; name a text file")
+    return TokenStream.open(folder)
+
+
+@dataclass(frozen=True)
+class LineScore:
+    """The score of one line: nats, predicted tokens (the stop symbol included), unknown ones."""
+
+    nats: float
+    count: int
+    unknown: int
+    text: str
+
+    @property
+    def perplexity(self) -> float:
+        """exp(nats / count)."""
+        ratio = self.nats / self.count
+        return math.exp(ratio) if ratio < 700 else math.inf
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values under `nats`, `count`, `words`, `perplexity`, `unknown`, `text`."""
+        return {
+            "nats": self.nats,
+            "count": self.count,
+            "words": self.count - 1,
+            "perplexity": self.perplexity,
+            "unknown": self.unknown,
+            "text": self.text,
+        }
+
+
+def score_lines(loaded: Loaded, groups: Iterable[Sequence[str]]) -> Iterator[list[LineScore]]:
+    """The score of every line of every group, in order, each line on its own; an empty line is just `</s>`."""
+    for lines in groups:
+        yield score_group(loaded, lines)
+
+
+def score_group(loaded: Loaded, lines: Sequence[str]) -> list[LineScore]:
+    """The scores of a few lines, read side by side by length."""
+    vocabulary = loaded.vocabulary
+    ids = [vocabulary.ids(loaded.pipeline.pieces(line)) for line in lines]
+    order = sorted(range(len(lines)), key=lambda row: len(ids[row]))
+    scores: list[LineScore | None] = [None] * len(lines)
+    for begin in range(0, len(order), ROWS):
+        rows = order[begin : begin + ROWS]
+        width = max(len(ids[row]) for row in rows) + 1
+        inputs = np.full((len(rows), width), vocabulary.pad, np.int64)
+        targets = np.full((len(rows), width), vocabulary.stop, np.int64)
+        inputs[:, 0] = vocabulary.start
+        for place, row in enumerate(rows):
+            inputs[place, 1 : len(ids[row]) + 1] = targets[place, : len(ids[row])] = ids[row]
+        log_probs = score_wide(loaded.model, inputs, targets)
+        for place, row in enumerate(rows):
+            size = len(ids[row]) + 1
+            nats = -float(log_probs[place, :size].sum(dtype=np.float64))
+            unknown = int((ids[row] == vocabulary.unknown).sum())
+            scores[row] = LineScore(nats, size, unknown, lines[row])
+    return [score for score in scores if score is not None]
+
+
+def score_wide(model: LanguageModel, inputs: Any, targets: Any) -> LogProbs:
+    """Log-probs [B, T] from a fresh state, a piece of the width at a time so that memory stays bounded."""
+    state, parts = model.init_state(len(inputs)), []
+    for begin in range(0, inputs.shape[1], STEPS):
+        log_probs, state = model.score(state, inputs[:, begin : begin + STEPS], targets[:, begin : begin + STEPS])
+        parts.append(log_probs)
+    return np.concatenate(parts, axis=1)
+
+
+def speed(model: LanguageModel, stream: TokenStream, regime: str, seconds: float = 1.0) -> float:
+    """Tokens scored a second on the beginning of a text, measured for about that long."""
+    batches = evaluation_batches(regime, stream, model.vocabulary)
+    count, began = 0, 0.0
+    for batch, _ in batch_log_probs(model, batches):
+        if began == 0.0:  # the first batch warms up
+            began = time.perf_counter()
+            continue
+        count += int(batch.weight.sum())
+        if time.perf_counter() - began > seconds:
+            break
+    return count / max(1e-9, time.perf_counter() - began) if count else math.nan

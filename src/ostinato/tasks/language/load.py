@@ -1,0 +1,103 @@
+"""A run as a language model with its text pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ostinato.core.config import build, read_toml
+from ostinato.core.errors import FormatError, MismatchError
+from ostinato.core.model import LanguageModel
+from ostinato.core.vocabulary import Vocabulary
+from ostinato.runs import Arrays, RunDir
+from ostinato.tasks.options import KINDS, Config
+from ostinato.text.pipeline import Pipeline
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A trained language model and what belongs to it."""
+
+    run: RunDir
+    kind: str
+    model: LanguageModel
+    pipeline: Pipeline
+    regime: str
+    about: Mapping[str, Any]  # the header of the model file
+
+    @property
+    def name(self) -> str:
+        """The run directory's name."""
+        return self.run.path.resolve().name
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The model's vocabulary."""
+        return self.model.vocabulary
+
+
+def load(path: str | Path) -> Loaded:
+    """The best model of a run.
+
+    Raises FormatError if the run is incomplete, damaged or newer, MismatchError if its vocabulary is not the
+    one the model was made for.
+    """
+    run = RunDir.open(path)
+    arrays, about = run.load_model()
+    vocabulary = Vocabulary.load(run.path / "data" / "vocabulary.json")
+    made_for = about.get("vocabulary")
+    if made_for != vocabulary.fingerprint:
+        raise MismatchError(
+            f"{run}: the model was made for vocabulary {made_for}, but vocabulary.json is {vocabulary.fingerprint}; "
+            "restore the file or train again"
+        )
+    pipeline = Pipeline.load(run.path / "data" / "text.json")
+    try:
+        kind = str(about["kind"])
+        model = make_model(run, kind, arrays, about, vocabulary)
+        return Loaded(run, kind, model, pipeline, str(about["regime"]), about)
+    except KeyError as fault:
+        raise FormatError(f"{run}/model.safetensors: the header lacks {fault}; restore it or train again") from None
+
+
+def make_model(
+    run: RunDir, kind: str, arrays: Arrays, about: Mapping[str, Any], vocabulary: Vocabulary
+) -> LanguageModel:
+    """The language model of that kind from its arrays. Raises FormatError if they do not fit."""
+    if kind == "ngram":
+        from ostinato.ngram.model import NGramModel
+
+        return NGramModel.load(arrays, about["table"], vocabulary)
+    if kind == "mixture":
+        from ostinato.mix import Mixture
+
+        members = [load(run.path / "members" / str(place)).model for place in range(int(about["members"]))]
+        return Mixture(members, arrays["weights"])
+    if kind not in KINDS:
+        raise FormatError(f"{run}: holds a model of unknown kind {kind!r}; upgrade Ostinato or train again")
+    return make_neural(run, kind, arrays, about, vocabulary)
+
+
+def make_neural(
+    run: RunDir, kind: str, arrays: Arrays, about: Mapping[str, Any], vocabulary: Vocabulary
+) -> LanguageModel:
+    """A neural language model from its arrays. Raises FormatError if they do not fit its options."""
+    import torch
+
+    from ostinato.nn.lm import NeuralLM
+    from ostinato.nn.networks import networks
+
+    options = build(KINDS[kind], about["options"], f"{run}/model.safetensors")
+    network = networks[kind](vocabulary.outputs, options)
+    try:
+        network.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
+    except RuntimeError as fault:
+        raise FormatError(f"{run}/model.safetensors: the weights do not fit a {kind}: {fault}") from None
+    return NeuralLM(network, vocabulary)
+
+
+def load_config(run: RunDir) -> Config:
+    """The configuration a run was made with. Raises ConfigError if it was edited into nonsense."""
+    return build(Config, read_toml(run.path / "config.toml"), str(run.path / "config.toml"))

@@ -1,0 +1,226 @@
+"""Corpora: from what the user names to streams for training, validation and test, with their vocabulary."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import sys
+from collections.abc import Iterator
+from itertools import chain, islice
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from ostinato.core.config import STRICT, build
+from ostinato.core.errors import ConfigError, DataError, FormatError
+from ostinato.core.files import read_json, write_json
+from ostinato.core.progress import Progress, Watch, unwatched
+from ostinato.core.vocabulary import Vocabulary
+from ostinato.text import vocabulary as vocabularies
+from ostinato.text.embedded import python_docs
+from ostinato.text.normalise import Normaliser
+from ostinato.text.pipeline import Pipeline
+from ostinato.text.read import STDIN, EmptyLines, check_readable
+from ostinato.text.sources import Source, name_of
+from ostinato.text.spool import Spool
+from ostinato.text.stream import TokenStream, new_folder, spooled, write_stream
+from ostinato.text.tokenise import Tokeniser, make_tokeniser
+
+TokeniserName = Literal["blank", "word", "char", "byte", "bpe"]
+Regime = Literal["sentence", "stream"]
+
+FORMAT = 1
+PARTS = ("train", "valid", "test")
+
+
+@dataclass(frozen=True, config=STRICT)
+class DataOptions:
+    """What to train on, and how the text becomes pieces."""
+
+    text: tuple[str, ...] = ()
+    """Training text, a sentence or paragraph a line: .txt, .gz, .zst, - (standard input). None: the embedded corpus."""
+    valid: tuple[str, ...] = ()
+    """Validation text. None: the last part of the training text."""
+    test: tuple[str, ...] = ()
+    """Test text. None, and no validation text either: the last part of the training text."""
+    normalise: tuple[str, ...] = ("nfc",)
+    """Changes made to every line, in order: nfc, nfkc, lower, casefold, stem:LANGUAGE, lemma:LANGUAGE."""
+    tokeniser: TokeniserName = "word"
+    """How a line is cut: blank (at white space), word, char, byte, or bpe (learned)."""
+    bpe_pieces: Annotated[int, Field(ge=257)] = 4000
+    """How many pieces the tokeniser bpe learns."""
+    min_count: Annotated[int, Field(ge=1)] = 2
+    """Pieces seen less often in the training text are unknown (not for byte and bpe, which know all)."""
+    limit: Annotated[int, Field(ge=2)] | None = None
+    """Keep only that many pieces, the most frequent ones."""
+    vocabulary: str | None = None
+    """A vocabulary to use instead of counting one: a file with a piece a line, or a run's vocabulary.json."""
+    regime: Regime = "sentence"
+    """sentence: every line begins with a new state; stream: state is carried from line to line of a document."""
+    empty_lines: EmptyLines = "skip"
+    """Leave lines without text out, or keep them as sentences of no words."""
+    holdout: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
+    """The share of the lines held out for validation, and as much again for the test, where neither is given."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Corpus:
+    """Everything a model learns from and is measured on; `test` is None if there is no test text."""
+
+    train: TokenStream
+    valid: TokenStream
+    test: TokenStream | None
+    vocabulary: Vocabulary
+    pipeline: Pipeline
+    options: DataOptions
+
+    @classmethod
+    def open(cls, directory: Path) -> Corpus:
+        """The corpus that `prepare` made in that folder. Raises FormatError if it is damaged."""
+        vocabulary = Vocabulary.load(directory / "vocabulary.json")
+        parts = [TokenStream.open(directory / part) for part in PARTS if part != "test" or (directory / part).is_dir()]
+        for part in parts:
+            part.check(vocabulary)
+        test = parts[2] if len(parts) == 3 else None
+        pipeline = Pipeline.load(directory / "text.json")
+        return cls(parts[0], parts[1], test, vocabulary, pipeline, _load_options(directory / "corpus.json"))
+
+
+def _load_options(path: Path) -> DataOptions:
+    content = read_json(path)
+    try:
+        if content["format"] > FORMAT:
+            raise FormatError(
+                f"{path}: format {content['format']} is newer than this version of ostinato reads ({FORMAT}); "
+                "upgrade ostinato"
+            )
+        return build(DataOptions, content["options"], str(path))
+    except (KeyError, TypeError, AttributeError, ConfigError) as fault:
+        raise FormatError(f"{path}: not a corpus of ours ({fault}); prepare the text again") from None
+
+
+def prepare(options: DataOptions, directory: Path, watch: Watch = unwatched) -> Corpus:
+    """Read, normalise, cut and number the text into `directory`, which must not exist.
+
+    Each file is one document. Where text is held out, the training text comes first, then validation, then
+    test, cut between lines. Vocabulary and BPE see the training part only.
+    Raises ConfigError for options that do not fit the text, DataError for a text that cannot be used,
+    StorageError if `directory` exists or cannot be written; nothing is left behind then.
+    """
+    normaliser = Normaliser(options.normalise)
+    given = _given_vocabulary(options)
+    check_readable((*options.text, *options.valid, *options.test))
+    with new_folder(directory) as folder:
+        tokeniser = _tokeniser(options, normaliser, folder, watch)
+        sources = _sources(options, folder)
+        pipeline = Pipeline(normaliser, tokeniser)
+        with spooled(list(sources.values()), pipeline, folder, watch) as spool:
+            parts = _cut(options, sources, spool.ends)
+            vocabulary = given or _counted(options, tokeniser, spool, parts["train"])
+            for part, lines in parts.items():
+                (folder / part).mkdir()
+                name = sources[part].name if part in sources else f"{sources['train'].name}/{part}"
+                write_stream(spool, lines, vocabulary, folder / part, name)
+        (folder / _STDIN_COPY).unlink(missing_ok=True)
+        vocabulary.save(folder / "vocabulary.json")
+        pipeline.save(folder / "text.json")
+        write_json(folder / "corpus.json", {"format": FORMAT, "options": dataclasses.asdict(options)})
+        _check_known(TokenStream.open(folder / "train"), options)
+    return Corpus.open(directory)
+
+
+_STDIN_COPY = "stdin.txt"
+
+
+def _given_vocabulary(options: DataOptions) -> Vocabulary | None:
+    """The vocabulary the options name, once the options are known to fit each other."""
+    counted = options.vocabulary is None and options.tokeniser not in ("byte", "bpe")
+    if options.limit is not None and not counted:
+        reason = (
+            "a vocabulary is given" if options.vocabulary else f"the tokeniser {options.tokeniser} knows its pieces"
+        )
+        raise ConfigError(f"limit {options.limit:,} has no use, since {reason}; leave it out (bpe has bpe_pieces)")
+    return None if options.vocabulary is None else vocabularies.from_file(options.vocabulary)
+
+
+def _sources(options: DataOptions, folder: Path) -> dict[str, Source]:
+    """The text of each part that has its own, by part, not yet read; the training part first."""
+    sources = {}
+    copy = folder / _STDIN_COPY
+    for part, paths in zip(PARTS, (options.text, options.valid, options.test), strict=True):
+        if paths:
+            read = [copy if path == STDIN and copy.exists() else path for path in paths]
+            sources[part] = Source(name_of(paths), Source.of_files(read, options.empty_lines).documents)
+    if not options.text:
+        docs = python_docs()
+        sources["train"] = Source.of_lines(docs.name, docs.train)
+        sources.setdefault("valid", Source.of_lines(f"{docs.name}/valid", docs.valid))
+        sources.setdefault("test", Source.of_lines(f"{docs.name}/test", docs.test))
+    return {part: sources[part] for part in PARTS if part in sources}
+
+
+def _tokeniser(options: DataOptions, normaliser: Normaliser, folder: Path, watch: Watch) -> Tokeniser:
+    """The tokeniser; one that learns reads the training part, so standard input is copied before."""
+    if options.tokeniser != "bpe":
+        return make_tokeniser(options.tokeniser)
+    if STDIN in (*options.text, *options.valid, *options.test):
+        with (folder / _STDIN_COPY).open("wb") as copy:
+            shutil.copyfileobj(sys.stdin.buffer, copy)
+    watch(Progress("learning pieces", 0))
+    count = sum(1 for _ in _training_lines(options, folder))
+    keep, _ = _held_out(options, _sources(options, folder), count)
+    lines = map(normaliser, islice(_training_lines(options, folder), keep))
+    return make_tokeniser(options.tokeniser, lines, options.bpe_pieces)
+
+
+def _training_lines(options: DataOptions, folder: Path) -> Iterator[str]:
+    return chain.from_iterable(_sources(options, folder)["train"].documents)
+
+
+def _cut(options: DataOptions, sources: dict[str, Source], ends: list[int]) -> dict[str, tuple[int, int]]:
+    """The lines of each part, as first and one after the last; `ends` says where each source ends.
+
+    Raises DataError for a source without lines, or with too few to hold some out.
+    """
+    begins = [0, *ends]
+    parts = {part: (begins[place], begins[place + 1]) for place, part in enumerate(sources)}
+    for part, (first, last) in parts.items():
+        if first == last:
+            raise DataError(f"{sources[part].name}: the text is empty; give one with at least one line")
+    total = parts["train"][1]
+    keep, held = _held_out(options, sources, total)
+    parts["train"] = (0, keep)
+    for place, part in enumerate(held):
+        size = (total - keep) // len(held)
+        parts[part] = (keep + place * size, keep + (place + 1) * size)
+    return parts
+
+
+def _held_out(options: DataOptions, sources: dict[str, Source], total: int) -> tuple[int, list[str]]:
+    """How many of `total` lines are for training, and the parts that share the others equally."""
+    held = [] if "valid" in sources else ["valid"] if "test" in sources else ["valid", "test"]
+    keep = total - len(held) * max(1, round(total * options.holdout))
+    if held and keep < 1:
+        raise DataError(
+            f"{sources['train'].name}: {total} lines are too few to hold some out for {' and '.join(held)}; "
+            "give more text, or validation and test texts of their own"
+        )
+    return keep, held
+
+
+def _counted(options: DataOptions, tokeniser: Tokeniser, spool: Spool, lines: tuple[int, int]) -> Vocabulary:
+    """The vocabulary of the training lines, or all the tokeniser knows."""
+    if tokeniser.inventory is not None:
+        return vocabularies.from_inventory(tokeniser.inventory)
+    return vocabularies.from_counts(list(spool.numbering), spool.counts(*lines), options.min_count, options.limit)
+
+
+def _check_known(train: TokenStream, options: DataOptions) -> None:
+    """Raise DataError if a given vocabulary knows nothing of the text: it belongs to another one."""
+    if train.unknown == len(train) - train.lines and train.unknown:
+        raise DataError(
+            f"{options.vocabulary}: none of its pieces occurs in {train.data}; give a vocabulary made with the "
+            f"tokeniser {options.tokeniser} and the same normalisers"
+        )

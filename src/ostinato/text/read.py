@@ -1,0 +1,208 @@
+"""Lines of text from files and standard input, in bounded memory.
+
+Only a line feed ends a line (a carriage return before it goes too); a form feed or U+2028 does not. The
+text is UTF-8 and nothing else: a byte that is not is an error with its file and line, never a guess.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import sys
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Literal, TypeAlias, cast
+
+from ostinato.core.errors import DataError
+
+EmptyLines: TypeAlias = Literal["skip", "keep"]
+
+STDIN = "-"
+LONGEST_LINE = 1 << 20
+"""Bytes after which a line is cut, at the last blank or tab before, or else between two characters."""
+
+_BLOCK = 1 << 20
+_PACKED_BLOCK = 1 << 13  # a small packed block cannot unpack to much
+_BOM = b"\xef\xbb\xbf"
+
+
+def read_lines(path: str | Path, empty_lines: EmptyLines = "skip") -> Iterator[str]:
+    """Every line of a text, without its line end; `-` is standard input, `.gz` and `.zst` are unpacked.
+
+    Lines of nothing but white space are left out unless `empty_lines` is "keep". A line longer than
+    LONGEST_LINE bytes comes in several.
+    Raises DataError, with file and line where there is one, for a text that cannot be read.
+    """
+    return iter(LineReader(path, empty_lines))
+
+
+def check_readable(paths: Iterable[str | Path]) -> None:
+    """Raise DataError for the first path that cannot be opened, or for a second use of standard input."""
+    seen_stdin = False
+    for path in paths:
+        if str(path) == STDIN:
+            if seen_stdin:
+                raise DataError("standard input can be read only once; save it to a file and name that")
+            seen_stdin = True
+        else:
+            with _explained(str(path)), open(path, "rb"):
+                pass
+
+
+class LineReader:
+    """One text, to be read once; `done` of `size` bytes (as stored, packed or not) have been read.
+
+    `size` is None for standard input. Standard input gives each line as soon as it has arrived.
+    """
+
+    def __init__(self, path: str | Path, empty_lines: EmptyLines = "skip"):
+        self.name = str(path)
+        self.empty_lines = empty_lines
+        self.done = 0
+        self.size = _size(self.name)
+
+    def __iter__(self) -> Iterator[str]:
+        with _explained(self.name):
+            if self.name == STDIN:
+                yield from self._lines(self._counted(cast(io.BufferedReader, sys.stdin.buffer).read1, _BLOCK))
+            else:
+                with open(self.name, "rb") as file:
+                    yield from self._lines(self._unpacked(file))
+
+    def _counted(self, read: Callable[[int], bytes], size: int) -> Iterator[bytes]:
+        while block := read(size):
+            self.done += len(block)
+            yield block
+
+    def _unpacked(self, file: IO[bytes]) -> Iterator[bytes]:
+        if self.name.endswith(".gz"):
+            packed = _Blocks(self._counted(file.read, _PACKED_BLOCK))
+            with gzip.GzipFile(fileobj=io.BufferedReader(packed)) as unpacked:
+                while block := unpacked.read1(_BLOCK):
+                    yield block
+        elif self.name.endswith(".zst"):
+            yield from _unpack_zstd(self.name, self._counted(file.read, _PACKED_BLOCK))
+        else:
+            yield from self._counted(file.read, _BLOCK)
+
+    def _lines(self, blocks: Iterator[bytes]) -> Iterator[str]:
+        pending, before = b"", 0  # the line not yet ended, the line ends before it
+        first = True
+        for block in blocks:
+            whole, end, pending = (pending + block).rpartition(b"\n")
+            if end:
+                yield from self._decoded(whole.removeprefix(_BOM) if first else whole, before)
+                before, first = before + whole.count(b"\n") + 1, False
+            while len(pending) > LONGEST_LINE:
+                head, pending = _cut(pending.removeprefix(_BOM) if first else pending)
+                yield from self._decoded(head, before)
+                first = False
+        if pending:
+            yield from self._decoded(pending.removeprefix(_BOM) if first else pending, before)
+
+    def _decoded(self, chunk: bytes, before: int) -> Iterator[str]:
+        """The lines of a chunk that comes after `before` line ends."""
+        if (at := chunk.find(b"\0")) >= 0:
+            line = before + chunk.count(b"\n", 0, at) + 1
+            raise DataError(
+                f"{self.name}:{line}: binary data (a NUL byte), not text; give a UTF-8 text "
+                "(UTF-16 can be converted with iconv -f UTF-16 -t UTF-8)"
+            )
+        try:
+            text = chunk.decode("utf-8")
+        except UnicodeDecodeError as fault:
+            line = before + chunk.count(b"\n", 0, fault.start) + 1
+            column = fault.start - chunk.rfind(b"\n", 0, fault.start)
+            raise DataError(
+                f"{self.name}:{line}: byte {column} (0x{chunk[fault.start]:02x}) is not UTF-8; "
+                "convert the file with iconv -t UTF-8"
+            ) from None
+        if len(chunk) > LONGEST_LINE:
+            text = "\n".join(part for line in text.split("\n") for part in _parts(line))
+        for line_text in text.split("\n"):
+            kept = line_text.removesuffix("\r")
+            if self.empty_lines == "keep" or (kept and not kept.isspace()):
+                yield kept
+
+
+def _cut(line: bytes) -> tuple[bytes, bytes]:
+    """A line of more than LONGEST_LINE bytes as its beginning and the rest; a blank between goes away."""
+    at = max(line.rfind(blank, 0, LONGEST_LINE + 1) for blank in (b" ", b"\t"))
+    if at > 0:
+        return line[:at], line[at + 1 :]
+    at = LONGEST_LINE
+    for _ in range(3):
+        at -= line[at] & 0xC0 == 0x80
+    return line[:at], line[at:]
+
+
+def _parts(line: str) -> Iterator[str]:
+    if len(line) * 4 > LONGEST_LINE:
+        rest = line.encode()
+        while len(rest) > LONGEST_LINE:
+            head, rest = _cut(rest)
+            yield head.decode()
+        line = rest.decode()
+    yield line
+
+
+class _Blocks(io.RawIOBase):
+    """Blocks of bytes as a file, for a library that wants one."""
+
+    def __init__(self, blocks: Iterator[bytes]):
+        self._source, self._left = blocks, b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        self._left = self._left or next(self._source, b"")
+        count = min(len(buffer), len(self._left))
+        buffer[:count], self._left = self._left[:count], self._left[count:]
+        return count
+
+
+def _unpack_zstd(name: str, packed: Iterator[bytes]) -> Iterator[bytes]:
+    """The content of one or several frames; a frame without its end is an error, not the end of the text."""
+    import zstandard
+
+    frame = zstandard.ZstdDecompressor().decompressobj()
+    begun = False
+    try:
+        for block in packed:
+            while block:
+                begun = True
+                yield frame.decompress(block)
+                block = frame.unused_data if frame.eof else b""
+                if frame.eof:
+                    frame, begun = zstandard.ZstdDecompressor().decompressobj(), False
+    except zstandard.ZstdError as fault:
+        raise DataError(f"{name}: not a whole zstd file ({fault}); pack or copy it again") from None
+    if begun:
+        raise DataError(f"{name}: the zstd file is cut short; pack or copy it again")
+
+
+def _size(name: str) -> int | None:
+    if name == STDIN:
+        return None
+    with _explained(name):
+        return os.stat(name).st_size
+
+
+@contextmanager
+def _explained(name: str) -> Iterator[None]:
+    """Turns what the system or gzip says about a file into one line of ours."""
+    shown = "standard input" if name == STDIN else name
+    try:
+        yield
+    except (gzip.BadGzipFile, EOFError, zlib.error) as fault:
+        raise DataError(f"{shown}: not a whole gzip file ({fault}); pack or copy it again") from None
+    except FileNotFoundError:
+        raise DataError(f"{shown}: no such file") from None
+    except IsADirectoryError:
+        raise DataError(f"{shown}: a directory, not a text; name the files in it") from None
+    except OSError as fault:
+        raise DataError(f"{shown}: cannot be read ({fault.strerror or fault})") from None

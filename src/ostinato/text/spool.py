@@ -1,0 +1,167 @@
+"""Text numbered in one pass: pieces get ids in the order they are first seen, written to disk as they come.
+
+The vocabulary is fixed only when everything was read, so these ids are provisional; `Spool.write` turns a
+range of lines into a stream's final ids, chunk by chunk. Memory holds the distinct pieces and one chunk.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from hashlib import blake2b, sha256
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ostinato.core.errors import DataError
+from ostinato.core.progress import Progress, Watch
+from ostinato.core.vocabulary import Vocabulary
+from ostinato.text.pipeline import Pipeline
+from ostinato.text.sources import Source
+
+CHUNK = 1 << 18
+"""Tokens handled at a time."""
+
+_EVERY = 0.2  # seconds between two reports
+_LINE = np.dtype([("tokens", "<u4"), ("characters", "<u4"), ("bytes", "<u4"), ("hash", "<u8")])
+
+LINE_END = 0
+"""The provisional id of a line end; the first piece seen is 1."""
+
+
+class Numbering(dict[str, int]):
+    """Ids in the order pieces are first asked for, from 1 on."""
+
+    def __missing__(self, piece: str) -> int:
+        number = self[piece] = len(self) + 1
+        return number
+
+
+class Meter:
+    """Tells a watcher now and then how many tokens are done, and how many a second."""
+
+    def __init__(self, label: str, watch: Watch):
+        self._label, self._watch = label, watch
+        self._begun = self._told = time.monotonic()
+
+    def tell(self, tokens: int, share: Callable[[], float | None], last: bool = False) -> None:
+        """Report if it is time again, or if this is the last report."""
+        now = time.monotonic()
+        if last or now - self._told >= _EVERY:
+            self._told = now
+            rate = tokens / max(now - self._begun, 1e-6)
+            self._watch(Progress(self._label, tokens, share(), f"{rate:,.0f} tokens/s"))
+
+
+def _utf8(line: str, number: int) -> bytes:
+    try:
+        return line.encode()
+    except UnicodeEncodeError as fault:
+        raise DataError(
+            f"line {number:,} holds {line[fault.start]!r}, which is no character; send UTF-8 text"
+        ) from None
+
+
+class Spool:
+    """Numbered lines in a folder of their own, to be read back by line."""
+
+    def __init__(self, folder: Path, pipeline: Pipeline, meter: Meter):
+        self.numbering = Numbering()
+        self.lines = 0
+        self.tokens = 0
+        self.documents: list[int] = []
+        """The line each document begins at; an empty document has none."""
+        self.ends: list[int] = []
+        """One after the last line of each source."""
+        self._pipeline, self._meter = pipeline, meter
+        self._ids_path, self._lines_path = folder / "provisional.bin", folder / "lines.bin"
+        self._ids, self._facts = array("I"), array("I")
+        self._hashes = bytearray()
+
+    def read(self, sources: Sequence[Source]) -> None:
+        """Number every line of every document of every source."""
+        share = Source("all", tuple(document for source in sources for document in source.documents)).share
+        with self._ids_path.open("wb") as ids_file, self._lines_path.open("wb") as lines_file:
+            for source in sources:
+                for document in source.documents:
+                    if not self.documents or self.documents[-1] < self.lines:
+                        self.documents.append(self.lines)
+                    for line in document:
+                        self._add(line)
+                        if len(self._ids) >= CHUNK or self.lines % 1000 == 0:
+                            self._flush(ids_file, lines_file)
+                            self._meter.tell(self.tokens, share)
+                self.ends.append(self.lines)
+            self._flush(ids_file, lines_file)
+        self._meter.tell(self.tokens, share, last=True)
+
+    def _add(self, line: str) -> None:
+        normal = self._pipeline.normalise(line)
+        pieces = self._pipeline.tokeniser.line(normal)
+        self._ids.extend(map(self.numbering.__getitem__, pieces))
+        self._ids.append(LINE_END)
+        raw = _utf8(line, self.lines + 1)
+        size = len(raw) if normal == line else len(normal.encode())
+        self._facts.extend((len(pieces) + 1, len(normal) + 1, size + 1))
+        self._hashes += blake2b(raw, digest_size=8).digest()
+        self.lines += 1
+        self.tokens += len(pieces) + 1
+
+    def _flush(self, ids_file: BinaryIO, lines_file: BinaryIO) -> None:
+        facts = np.frombuffer(self._facts, np.uint32).reshape(-1, 3)
+        packed = np.empty(len(facts), _LINE)
+        packed["tokens"], packed["characters"], packed["bytes"] = facts.T
+        packed["hash"] = np.frombuffer(self._hashes, "<u8")
+        lines_file.write(packed.tobytes())
+        ids_file.write(self._ids.tobytes())
+        self._ids, self._facts = array("I"), array("I")
+        self._hashes = bytearray()
+
+    def ids(self, first: int, last: int) -> Iterator[NDArray[np.uint32]]:
+        """The provisional ids of tokens `first` to before `last`, in chunks."""
+        with self._ids_path.open("rb") as file:
+            file.seek(4 * first)
+            while first < last:
+                count = min(CHUNK, last - first)
+                yield np.frombuffer(file.read(4 * count), np.uint32)
+                first += count
+
+    def facts(self, first: int, last: int) -> NDArray[np.void]:
+        """What is known of lines `first` to before `last`: tokens, characters, bytes, hash."""
+        if first == last:
+            return np.empty(0, _LINE)
+        return np.memmap(self._lines_path, _LINE, "r", first * _LINE.itemsize, (last - first,))
+
+    def tokens_before(self, line: int) -> int:
+        """How many tokens stand before that line."""
+        return int(self.facts(0, line)["tokens"].sum(dtype=np.int64))
+
+    def tokens_before_each(self, lines: list[int]) -> NDArray[np.int64]:
+        """How many tokens stand before each of those lines (ascending)."""
+        steps = [
+            self.facts(first, last)["tokens"].sum(dtype=np.int64) for first, last in itertools.pairwise([0, *lines])
+        ]
+        return np.cumsum(np.array(steps, np.int64))
+
+    def counts(self, first: int, last: int) -> NDArray[np.int64]:
+        """How often each piece occurs in lines `first` to before `last`, in the order of `numbering`."""
+        counts = np.zeros(len(self.numbering) + 1, np.int64)
+        for chunk in self.ids(self.tokens_before(first), self.tokens_before(last)):
+            counts += np.bincount(chunk, minlength=len(counts))
+        return counts[1:]
+
+    def final_ids(self, vocabulary: Vocabulary) -> NDArray[np.int64]:
+        """The final id of every provisional one."""
+        return np.concatenate([np.array([vocabulary.stop], np.int64), vocabulary.ids(self.numbering)])
+
+    def digest(self, first: int, last: int, documents: list[int]) -> str:
+        """Eight hexadecimal digits for the content of those lines, as read, and where documents begin."""
+        digest = sha256(np.array(documents, "<i8").tobytes())
+        facts = self.facts(first, last)
+        for begin in range(0, len(facts), CHUNK):
+            digest.update(np.ascontiguousarray(facts["hash"][begin : begin + CHUNK]).tobytes())
+        return digest.hexdigest()[:8]

@@ -1,0 +1,151 @@
+"""What is looked at while a network trains: gradients by layer and by step, gates, activations.
+
+Every event is one line of log.jsonl:
+
+    start    step 0, outputs, parameters, train_tokens, frozen (names of parameters that do not train),
+             unigram_nats (entropy of the training words counted alone, nats a token)
+    report   step, epoch, tokens, seconds, loss, perplexity (training, since the last report),
+             valid_loss, valid_perplexity (null unless measured at this report), gradient_norm (largest since
+             the last report), clipped_norm, learning_rate, tokens_per_second
+    probe    step, gradients {parameter: norm}, through_time [layer][step] (norm of d loss at the last step /
+             d output at each step, the newest last), activations [layer] {gate: {low, high, mean, dead}}
+    sample   step, text [..], repeated (share of 4-grams seen before), distinct (distinct-2)
+    diverged step, epoch, batch, what ("loss" or "gradient"), parameter (the first that is not finite), value
+    stop     step, reason ("epochs" | "patience" | "interrupted" | "diverged"), best (lowest validation loss or
+             null), best_step, seconds
+    resume   step
+
+Losses are nats a token. `low` and `high` are the shares of a gate's values within 0.01 of the two ends of
+its range; `dead` the share of units that never leave zero (relu).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ostinato.core.errors import ConfigError
+from ostinato.nn.cells import Cell
+from ostinato.nn.networks import RecurrentNetwork
+from ostinato.text.batch import Batch
+
+EDGE = 0.01  # how near to the end of its range an activation counts as saturated
+ROWS, STEPS = 16, 64  # as much of a batch as a probe reads
+
+
+def describe(network: nn.Module) -> dict[str, Any]:
+    """What the start event says of a network: `parameters` and the names of those that are `frozen`."""
+    named = list(network.named_parameters())
+    return {
+        "parameters": sum(parameter.numel() for _, parameter in named),
+        "frozen": [name for name, parameter in named if not parameter.requires_grad],
+    }
+
+
+class Board:
+    """Writes the numbers of every event for TensorBoard. Raises ConfigError if it is not installed."""
+
+    def __init__(self, folder: Path):
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            raise ConfigError("--tensorboard needs a package: `pip install 'ostinato[tensorboard]'`") from None
+        self.writer = SummaryWriter(str(folder))
+
+    def write(self, event: dict[str, Any]) -> None:
+        """Write the numbers of an event as scalars named event/key."""
+        for key, value in event.items():
+            if isinstance(value, int | float) and key != "step":
+                self.writer.add_scalar(f"{event['event']}/{key}", value, event["step"])
+        self.writer.flush()
+
+
+def gradient_norms(network: nn.Module) -> dict[str, float]:
+    """The norm of every parameter's gradient, by name; a parameter without gradient has 0."""
+    return {
+        name: 0.0 if parameter.grad is None else float(torch.linalg.vector_norm(parameter.grad))
+        for name, parameter in network.named_parameters()
+    }
+
+
+def first_not_finite(network: nn.Module) -> tuple[str, float] | None:
+    """The first parameter whose gradient or value holds a NaN or Inf, and that number."""
+    for name, parameter in network.named_parameters():
+        for values in (parameter.grad, parameter.data):
+            if values is not None and not bool(torch.isfinite(values).all()):
+                return name, float(values[~torch.isfinite(values)][0])
+    return None
+
+
+def probe(network: nn.Module, batch: Batch) -> dict[str, Any]:
+    """Activations and the gradient through time on part of a batch, dropout off, nothing changed.
+
+    Only recurrent networks have layers to look into; for others the lists are empty.
+    """
+    if not isinstance(network, RecurrentNetwork):
+        return {"through_time": [], "activations": []}
+    was_training = network.training
+    network.eval()
+    try:
+        return _look(network, batch)
+    finally:
+        network.train(was_training)
+
+
+def _look(network: RecurrentNetwork, batch: Batch) -> dict[str, Any]:
+    inputs = torch.from_numpy(batch.inputs[:ROWS, :STEPS])
+    xs = network.embedding(inputs).detach().requires_grad_()
+    state = network.stack.init_state(len(inputs))
+    outputs, activations = [], []
+    for layer, (cell, before) in enumerate(zip(network.stack.cells, state.layers, strict=True)):
+        steps, gates = _unroll(cell, before, xs)
+        outputs.append(steps)
+        activations.append(
+            {name: _shares(name, [step[place] for step in gates]) for place, name in enumerate(gates[0]._fields)}
+        )
+        xs = network.stack.join(layer, xs, torch.stack(steps, dim=1))
+    weight = torch.from_numpy(batch.weight[:ROWS, :STEPS])
+    last = (weight > 0).long().cumsum(1).argmax(1)  # the last counted place of each row
+    rows = torch.arange(len(inputs))
+    goals = torch.from_numpy(batch.targets[:ROWS, :STEPS])[rows, last]
+    log_probs = network.log_probs(network.project(xs[rows, last]))
+    loss = -log_probs.gather(1, goals[:, None]).mean()
+    grads = iter(torch.autograd.grad(loss, [output for steps in outputs for output in steps]))
+    by_layer = [torch.stack([next(grads) for _ in steps], dim=1) for steps in outputs]
+    return {"through_time": [_by_distance(grad, last) for grad in by_layer], "activations": activations}
+
+
+def _unroll(cell: Cell, state: Any, xs: Tensor) -> tuple[list[Tensor], list[Any]]:
+    """The outputs and gates of every step, not stacked, so that the recurrence itself hangs on each output."""
+    outputs, gates = [], []
+    for x in xs.unbind(dim=1):
+        gates.append(cell.gates(state, x))
+        output, state = cell.step(state, x)
+        outputs.append(output)
+    return outputs, gates
+
+
+def _by_distance(grad: Tensor, last: Tensor) -> list[float]:
+    """Mean norm over rows of the gradient at each distance from the last place; the newest step last."""
+    norms = grad.norm(dim=2)  # [B, T]
+    steps = int(last.max()) + 1
+    sums = [
+        [float(norms[row, int(end) - back]) for row, end in enumerate(last) if int(end) >= back]
+        for back in range(steps)
+    ]
+    return [sum(values) / len(values) for values in reversed(sums)]
+
+
+def _shares(name: str, steps: list[Tensor]) -> dict[str, float]:
+    values = torch.stack(steps).detach()  # [T, B, H]
+    signed = name in ("candidate", "hidden")
+    floor = -1.0 if signed else 0.0
+    return {
+        "low": float((values < floor + EDGE).float().mean()),
+        "high": float((values > 1 - EDGE).float().mean()),
+        "mean": float(values.mean()),
+        "dead": float((values == 0).flatten(0, 1).all(dim=0).float().mean()),
+    }

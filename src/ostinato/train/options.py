@@ -1,0 +1,75 @@
+"""Options of training. No torch here: the command line reads this for its help."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+from annotated_types import Ge, Gt, Lt
+from pydantic import AfterValidator
+from pydantic.dataclasses import dataclass
+
+from ostinato.core.config import STRICT
+
+Count = Annotated[int, Ge(1)]
+
+
+def _finite(value: float) -> float:
+    if not math.isfinite(value):
+        raise ValueError("must be a finite number")
+    return value
+
+
+Rate = Annotated[float, Gt(0), AfterValidator(_finite)]
+Amount = Annotated[float, Ge(0), AfterValidator(_finite)]
+
+DEFAULT_RATES = {"sgd": 1.0, "adam": 0.002, "adamw": 0.002}
+"""The learning rate used when none is given, by optimiser."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class TrainOptions:
+    """How a neural model is trained; n-gram models are estimated from counts in one pass."""
+
+    epochs: Count = 5
+    """Passes over the training text."""
+    rows: Count = 32
+    """Sequences side by side in a batch."""
+    bptt: Count = 50
+    """Steps the gradient reaches back; the state is carried further, detached."""
+    accumulate: Count = 1
+    """Batches whose gradients are added before an update."""
+    optimiser: Literal["sgd", "adam", "adamw"] = "adamw"
+    learning_rate: Rate | None = None
+    """None: 1.0 for sgd, 0.002 for adam and adamw."""
+    momentum: Annotated[float, Ge(0), Lt(1)] = 0.0
+    """Of sgd."""
+    weight_decay: Amount = 0.0
+    schedule: Literal["constant", "cosine", "plateau"] = "cosine"
+    """cosine: to zero over the epochs; plateau: times `decay` when validation does not improve."""
+    warmup: Annotated[int, Ge(0)] = 0
+    """Updates over which the learning rate rises linearly."""
+    decay: Annotated[float, Gt(0), Lt(1)] = 0.25
+    """Factor of the plateau schedule."""
+    clip: Literal["norm", "value", "off"] = "norm"
+    """Gradient clipping: by global norm, by value, or off."""
+    clip_at: Rate = 1.0
+    validate_every: Count | None = None
+    """Updates between validations; None: once an epoch."""
+    patience: Annotated[int, Ge(0)] = 0
+    """Validations without a gain before training stops; 0: never."""
+    report_every: Count = 50
+    """Updates between reports in log.jsonl."""
+    checkpoint_every: Count = 500
+    """Updates between checkpoints; one is also written at every validation."""
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """bf16: matrix products of training in bfloat16; weights, sums and evaluation stay float32. auto: where the
+    processor has such instructions."""
+    seed: Annotated[int, Ge(0)] = 1
+    threads: Count | None = None
+    """Processor threads; None: all cores."""
+
+    @property
+    def rate(self) -> float:
+        """The learning rate at full height."""
+        return DEFAULT_RATES[self.optimiser] if self.learning_rate is None else self.learning_rate

@@ -1,0 +1,185 @@
+"""What is wrong inside a network, by its last probe: gradients, gates, units, frozen parameters.
+
+"Measured" below means: LSTM, GRU, tanh and relu RNN and NPLM of 64-128 units, AdamW and SGD, 200-1,000 updates
+on characters (tiny Shakespeare) and words (State of the Union), against the same runs broken on purpose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ostinato.train.diagnosis import Diagnosis, Evidence
+from ostinato.train.history import History
+
+EXPLODED = 50.0  # gradient norm of a mean loss: measured 0.1-4 when healthy, 50-1e17 when broken
+GROWTH = 10.0  # gradient at an older step over the newest: measured below 1 when healthy, 13-1e16 when broken
+BACK = 3  # steps back at which a gradient through time must still be alive
+FADED = 1e-4  # gradient BACK steps ago over the newest: measured 2e-2-6e-1 when healthy, below 1e-5 when broken
+SHALLOW = 1e-4  # gradient of a parameter over the largest: measured 8e-3 and more when healthy, 2e-5 when too deep
+
+SATURATED = 0.8  # share of a gate's values at the ends: measured up to 0.41 when healthy, 0.84-1 when broken
+DEAD = 0.4  # share of relu units that never fire: measured up to 0.01 when healthy
+DEAD_LAYER = 0.9  # share at which a layer passes nothing on
+DEAD_ADVICE = "use a smaller learning rate or another activation, and do not start biases far below 0"
+SATURATED_ADVICE = "start with smaller weights, use a smaller learning rate or --model.layer-norm true"
+
+
+def exploding_gradients(history: History) -> Diagnosis | None:
+    """Gradients too large: the norm in most of the last reports, or growing from step to step back in time."""
+    norms = sorted(stretch.norm for stretch in history.recent)
+    norm = norms[(len(norms) - 1) // 2] if norms else 0.0  # the (lower) median: one spike is what clipping is for
+    growth, layer, back = max(growths(history), default=(0.0, 0, 0))
+    if norm <= EXPLODED and growth <= GROWTH:
+        return None
+    clipped = history.clipped / max(1, history.reports)
+    parts = []
+    if norm > EXPLODED:
+        parts.append(f"the gradient norm is {norm:.3g} ({history.recent[-1].clipped:.3g} after clipping)")
+    if growth > GROWTH:
+        parts.append(f"{back} steps back in time the gradient of layer {layer + 1} is {growth:.3g} times the newest")
+    evidence: Evidence = {"gradient_norm": norm, "clipped_share": clipped, "growth": growth, "steps_back": back}
+    if largest := largest_gradient(history):
+        parts.append(f"the largest is in {largest[0]}")
+        evidence["parameter"] = largest[0]
+    return Diagnosis(
+        "exploding-gradients",
+        "fault" if norm > EXPLODED else "warning",
+        f"{'; '.join(parts)}; {clipped:.0%} of the reports were clipped",
+        "clip with --train.clip norm, start with smaller recurrent weights (--model.recurrent-init orthogonal), "
+        "lower the learning rate, or take an LSTM or GRU",
+        evidence,
+    )
+
+
+def growths(history: History) -> Iterator[tuple[float, int, int]]:
+    """Largest gradient over the newest, for each layer: the ratio, the layer, how many steps back."""
+    for layer, norms in enumerate(history.probe.get("through_time", [])):
+        if norms and norms[-1] > 0:
+            place = max(range(len(norms)), key=norms.__getitem__)
+            yield norms[place] / norms[-1], layer, len(norms) - 1 - place
+
+
+def largest_gradient(history: History) -> tuple[str, float] | None:
+    """The parameter with the largest gradient at the last probe, and its norm."""
+    gradients = history.probe.get("gradients", {})
+    return max(gradients.items(), key=lambda item: item[1]) if gradients else None
+
+
+def vanishing_gradients(history: History) -> Diagnosis | None:
+    """Gradients that do not arrive: a few steps back in time, or in a layer far from the loss."""
+    ratio, what = min([*faded_steps(history), *faded_parameters(history)], default=(1.0, ""))
+    if not what:
+        return None
+    return Diagnosis(
+        "vanishing-gradients",
+        "warning",
+        f"the gradient of {what} is {ratio:.1g} times the largest: nothing is learnt there",
+        "take an LSTM or GRU, --model.recurrent-init orthogonal, fewer layers or --model.residual true, and look for "
+        "saturated units",
+        {"where": what, "ratio": ratio},
+    )
+
+
+def faded_steps(history: History) -> Iterator[tuple[float, str]]:
+    """Layers whose gradient is gone BACK steps before the newest; a layer of dead units is told elsewhere."""
+    for layer, norms in enumerate(history.probe.get("through_time", [])):
+        if len(norms) <= BACK or norms[-1] <= 0 or dead_share(history, layer) >= DEAD_LAYER:
+            continue
+        ratio = norms[-1 - BACK] / norms[-1]
+        if ratio < FADED:
+            yield ratio, f"layer {layer + 1} {BACK} steps back in time"
+
+
+def faded_parameters(history: History) -> Iterator[tuple[float, str]]:
+    """Parameters whose gradient is not 0 but next to nothing beside the largest."""
+    largest = largest_gradient(history)
+    for name, norm in history.probe.get("gradients", {}).items():
+        if largest and 0 < norm < SHALLOW * largest[1]:
+            yield norm / largest[1], name
+
+
+def saturated(history: History) -> Diagnosis | None:
+    """Gates at 0 or 1, or tanh units beyond 0.99: their derivative is next to nothing."""
+    worst = most_saturated(history)
+    if worst is None or worst[0] < SATURATED:
+        return None
+    share, where, gate = worst
+    is_gate = gate not in UNITS
+    return Diagnosis(
+        "saturated-gates" if is_gate else "saturated-activations",
+        "warning",
+        f"{share:.0%} of the values of {where} are within 0.01 of {'0 or 1' if is_gate else '-1 or 1'}",
+        SATURATED_ADVICE,
+        {"where": where, "share": share},
+    )
+
+
+UNITS = ("candidate", "hidden")  # activations in (-1, 1), or relu; all others are gates in (0, 1)
+
+
+def activations(history: History) -> Iterator[tuple[str, str, int, dict[str, float]]]:
+    """Name to show, gate, layer and shares of every activation of the last probe."""
+    for layer, gates in enumerate(history.probe.get("activations", [])):
+        for gate, shares in gates.items():
+            yield f"{gate} {'units' if gate in UNITS else 'gates'} of layer {layer + 1}", gate, layer, shares
+
+
+def most_saturated(history: History) -> tuple[float, str, str] | None:
+    """Share at the ends, name to show and gate of the most saturated activation."""
+    return max(((s["low"] + s["high"], where, gate) for where, gate, _, s in activations(history)), default=None)
+
+
+def most_dead(history: History) -> tuple[float, str] | None:
+    """Share of dead units and name to show of the deadest activation."""
+    return max(((shares["dead"], where) for where, _, _, shares in activations(history)), default=None)
+
+
+def dead_share(history: History, layer: int) -> float:
+    """The share of units of a layer that never leave 0."""
+    return max((shares["dead"] for _, _, place, shares in activations(history) if place == layer), default=0.0)
+
+
+def dead_units(history: History) -> Diagnosis | None:
+    """Relu units that never fire: no gradient passes them."""
+    worst = most_dead(history)
+    if worst is None or worst[0] < DEAD:
+        return None
+    share, where = worst
+    return Diagnosis(
+        "dead-units",
+        "fault" if share >= DEAD_LAYER else "warning",
+        f"{share:.0%} of the {where} never fire",
+        DEAD_ADVICE,
+        {"where": where, "share": share},
+    )
+
+
+def frozen_parameters(history: History) -> Diagnosis | None:
+    """Parameters that do not train, or that no gradient reaches."""
+    names = still_parameters(history)
+    if not names:
+        return None
+    told = [name for name in names if name in history.start.get("frozen", [])]
+    why = "do not train (requires_grad is False)" if told == names else "receive no gradient"
+    return Diagnosis(
+        "frozen-parameters",
+        "warning" if told == names else "fault",
+        f"{listed(names)} {why}",
+        "set requires_grad to True unless this is meant" if told == names else "check that the loss depends on them",
+        {"parameters": ", ".join(names), "count": len(names)},
+    )
+
+
+def still_parameters(history: History) -> list[str]:
+    """Frozen parameters and those whose gradient is 0 at every probe, if no dead or saturated layer explains it."""
+    names = list(history.start.get("frozen", []))
+    dead, full = most_dead(history), most_saturated(history)
+    if (dead and dead[0] >= DEAD_LAYER) or (full and full[0] >= SATURATED):
+        return names
+    return names + sorted((history.silent or set()) - set(names))
+
+
+def listed(names: list[str]) -> str:
+    """A few names in words."""
+    shown = ", ".join(names[:3])
+    return f"{shown} and {len(names) - 3} more parameters" if len(names) > 3 else f"the parameters {shown}"

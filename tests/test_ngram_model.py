@@ -1,0 +1,274 @@
+"""The n-gram model and its table: the laws of the contract, storage, and damage."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import load_file, save_file
+
+from ostinato.core.errors import FormatError, MismatchError, ShapeError
+from ostinato.core.model import LanguageModel, score_by_steps
+from ostinato.core.state import from_bytes, same, to_bytes
+from ostinato.core.vocabulary import Vocabulary
+from ostinato.ngram.counts import count
+from ostinato.ngram.model import NGramModel, NGramState
+from ostinato.ngram.smoothing import smoothings
+from ostinato.ngram.table import BackoffTable
+
+LETTERS = Vocabulary("abc")
+LINES = ["a b a c", "a b b", "", "c a b a c a", "b", "a a a a", "c c b a", "a b a c b"]
+
+
+def stream(lines: list[str]) -> np.ndarray:
+    return np.concatenate([[*LETTERS.ids(line.split()), LETTERS.stop] for line in lines])
+
+
+def fitted(order: int = 4, name: str = "modified-kneser-ney") -> NGramModel:
+    return NGramModel(smoothings[name]().fit(count(stream(LINES), LETTERS, order)), LETTERS)
+
+
+MODELS = {f"{name} {order}": fitted(order, name) for name in smoothings for order in (1, 2, 4)}
+models = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+
+
+@st.composite
+def batches(draw):
+    """Inputs [B, T] of any ids, targets [B, T] that follow them or do not."""
+    rows, places = draw(st.integers(1, 3)), draw(st.integers(0, 12))
+    inputs = draw(st.lists(st.integers(0, LETTERS.pad), min_size=rows * places, max_size=rows * places))
+    targets = draw(st.lists(st.integers(0, LETTERS.outputs - 1), min_size=rows * places, max_size=rows * places))
+    inputs, targets = (np.array(ids, np.int64).reshape(rows, places) for ids in (inputs, targets))
+    if draw(st.booleans()):
+        targets[:, :-1] = np.minimum(inputs[:, 1:], LETTERS.outputs - 1)
+    return inputs, targets
+
+
+@models
+@given(batches())
+@settings(deadline=None, max_examples=60)
+def test_score_equals_a_fold_of_step(model, batch):
+    fast, end = model.score(model.init_state(len(batch[0])), *batch)
+    slow, last = score_by_steps(model, model.init_state(len(batch[0])), *batch)
+    np.testing.assert_allclose(fast, slow, rtol=0, atol=1e-6)
+    assert fast.dtype == slow.dtype == np.float32
+    assert same(end, last)
+
+
+@models
+@given(batches(), st.data())
+@settings(deadline=None, max_examples=40)
+def test_a_stream_may_be_cut_anywhere(model, batch, data):
+    inputs, targets = batch
+    cut = data.draw(st.integers(0, inputs.shape[1]))
+    whole, end = model.score(model.init_state(len(inputs)), inputs, targets)
+    first, middle = model.score(model.init_state(len(inputs)), inputs[:, :cut], targets[:, :cut])
+    second, last = model.score(middle, inputs[:, cut:], targets[:, cut:])
+    np.testing.assert_array_equal(np.hstack([first, second]), whole)
+    assert same(last, end)
+
+
+@models
+@given(batches())
+@settings(deadline=None, max_examples=40)
+def test_rows_of_a_batch_know_nothing_of_each_other(model, batch):
+    inputs, targets = batch
+    together, end = model.score(model.init_state(len(inputs)), inputs, targets)
+    for row in range(len(inputs)):
+        alone, last = model.score(model.init_state(1), inputs[row : row + 1], targets[row : row + 1])
+        np.testing.assert_array_equal(alone[0], together[row])
+        assert last.node[0] == end.node[row]
+
+
+@models
+@given(st.lists(st.integers(0, LETTERS.pad), min_size=1, max_size=8))
+@settings(deadline=None, max_examples=60)
+def test_after_any_reading_the_distribution_sums_to_one(model, tokens):
+    state = model.init_state(1)
+    for token in tokens:
+        log_probs, state = model.step(state, np.array([token]))
+        assert log_probs.shape == (1, LETTERS.outputs)
+        assert np.exp(log_probs.astype(np.float64)).sum() == pytest.approx(1, abs=1e-6)
+
+
+@models
+def test_reading_on_equals_reading_sentence_by_sentence(model):
+    """The stop symbol as an input begins the next sentence; with or without a start symbol after it."""
+    ids = stream(LINES)
+    on, _ = model.score(model.init_state(1), np.concatenate(([LETTERS.start], ids[:-1]))[None], ids[None])
+    parts = []
+    for line in LINES:
+        own = stream([line])
+        inputs = np.concatenate(([LETTERS.start], own[:-1]))
+        parts.append(model.score(model.init_state(1), inputs[None], own[None])[0][0])
+    np.testing.assert_array_equal(np.concatenate(parts), on[0])
+    stopped = model.step(model.init_state(1), np.array([LETTERS.stop]))[1]
+    started = model.step(stopped, np.array([LETTERS.start]))[1]
+    assert same(stopped, started)
+    assert stopped.node[0] == model.table.sentence_start
+
+
+def test_padding_changes_nothing_and_states_are_values():
+    model = fitted()
+    _, state = model.step(model.init_state(2), np.array([2, 3]))
+    kept = state.node.copy()
+    before, _ = model.step(state, np.array([4, 4]))
+    padded, after = model.step(state, np.array([LETTERS.pad, 4]))
+    assert after.node[0] == state.node[0]
+    np.testing.assert_array_equal(state.node, kept)
+    np.testing.assert_array_equal(before[1], padded[1])
+    restored = from_bytes(to_bytes(after), model.init_state(1))
+    assert isinstance(restored, NGramState)
+    assert same(restored, after)
+
+
+@pytest.mark.parametrize(("longer", "shorter"), [("b c", "c"), ("a b a", "c b a"), ("a b a", "b a"), ("c b b c", "c")])
+def test_a_context_that_was_never_continued_is_forgotten(longer, shorter):
+    """Equal futures are equal states, so a beam can merge them. Order 3; "b c" does not occur."""
+    model = fitted(order=3)
+    ends = []
+    for text in (longer, shorter):
+        ids = LETTERS.ids(text.split())[None]
+        ends.append(model.score(model.init_state(1), ids, ids)[1].node[0])
+    assert ends[0] == ends[1]
+
+
+def test_it_is_a_language_model_that_counts_its_parameters():
+    """Order 2 of "a": </s>, a and <unk> have probabilities, as have <s>a and a</s>; <s> and a have back-offs."""
+    table = smoothings["kneser-ney"]().fit(count(np.array([2, 1]), Vocabulary("a"), 2))
+    model = NGramModel(table, Vocabulary("a"))
+    assert isinstance(model, LanguageModel)
+    assert model.parameters == 3 + 2 + 2
+
+
+def test_a_stored_model_gives_the_same_numbers(tmp_path: Path):
+    model = fitted()
+    save_file(model.arrays(), tmp_path / "table.safetensors")
+    described = json.loads(json.dumps(model.metadata()))
+    again = NGramModel.load(load_file(tmp_path / "table.safetensors"), described, Vocabulary("abc"))
+    for mine, other in zip(model.table.columns(), again.table.columns(), strict=True):
+        assert mine.dtype == other.dtype
+        np.testing.assert_array_equal(mine, other)
+    assert again.metadata() == model.metadata()
+    ids = stream(LINES)[None]
+    np.testing.assert_array_equal(
+        model.score(model.init_state(1), ids, ids)[0], again.score(again.init_state(1), ids, ids)[0]
+    )
+    with pytest.raises(ValueError, match="read-only"):
+        again.table.word[0] = 1
+
+
+def test_another_vocabulary_or_state_is_refused():
+    model = fitted()
+    with pytest.raises(MismatchError, match="made for vocabulary"):
+        NGramModel.load(model.arrays(), model.metadata(), Vocabulary("abd"))
+    with pytest.raises(MismatchError, match="another number"):
+        NGramModel(model.table, Vocabulary("ab"))
+    with pytest.raises(MismatchError, match="another model"):
+        model.step(NGramState(np.array([10**6])), np.array([2]))
+    with pytest.raises(MismatchError, match="ids 0 to 6"):
+        model.step(model.init_state(1), np.array([7]))
+    with pytest.raises(ShapeError, match="2 rows"):
+        model.step(model.init_state(2), np.array([2]))
+    with pytest.raises(ShapeError, match="never predicted"):
+        model.score(model.init_state(1), np.array([[2]]), np.array([[LETTERS.start]]))
+
+
+def spoiled(name: str, place: int, value: float) -> dict[str, np.ndarray]:
+    """The arrays of a good table with one number changed."""
+    arrays = {key: array.copy() for key, array in fitted().arrays().items()}
+    arrays[name][place] = value
+    return arrays
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "value"),
+    [
+        ("first_child", 0, 0),
+        ("first_child", 3, -5),
+        ("first_child", 4, 2**30),
+        ("first_child", -1, 2**30),
+        ("first_child", 7, 10**4),
+        ("word", 0, 1),
+        ("word", 2, 0),
+        ("word", 12, 99),
+        ("word", 12, -1),
+        ("word", 12, LETTERS.start),
+        ("suffix", 3, 2),
+        ("suffix", 20, 20),
+        ("suffix", 20, -1),
+        ("suffix", -1, 2**30),
+        ("suffix", -1, 0),
+        ("suffix", -1, 3),
+        ("log_prob", 5, np.nan),
+        ("log_prob", 5, 0.5),
+        ("log_backoff", 5, np.nan),
+        ("log_backoff", 5, np.inf),
+    ],
+)
+def test_a_damaged_number_never_reaches_a_kernel(name, place, value):
+    with pytest.raises(FormatError, match="not a valid back-off table"):
+        BackoffTable.from_arrays(spoiled(name, place, value), fitted().metadata())
+
+
+def test_siblings_out_of_order_are_refused():
+    """Binary search would miss them; two children change places, with everything that belongs to them."""
+    arrays = {key: array.copy() for key, array in fitted(order=2).arrays().items()}
+    first = int(arrays["first_child"][LETTERS.outputs])
+    pair = [first, first + 1]
+    assert first + 1 < arrays["first_child"][LETTERS.outputs + 1]
+    for name in ("word", "suffix", "log_prob"):
+        arrays[name][pair] = arrays[name][pair[::-1]]
+    with pytest.raises(FormatError, match="not sorted"):
+        BackoffTable.from_arrays(arrays, fitted(order=2).metadata())
+
+
+@given(st.data())
+@settings(deadline=None, max_examples=100)
+def test_random_damage_is_refused_or_harmless(data):
+    """Whatever integer is changed to whatever: an error of ours, or a table that can still be walked."""
+    name = data.draw(st.sampled_from(["first_child", "word", "suffix"]))
+    arrays = {key: array.copy() for key, array in MODELS["kneser-ney 4"].arrays().items()}
+    place = data.draw(st.integers(0, len(arrays[name]) - 1))
+    arrays[name][place] = data.draw(st.integers(-3, len(arrays["word"]) + 3))
+    try:
+        table = BackoffTable.from_arrays(arrays, MODELS["kneser-ney 4"].metadata())
+    except FormatError:
+        return
+    model = NGramModel(table, LETTERS)
+    ids = stream(LINES)[None]
+    fast, _ = model.score(model.init_state(1), ids, ids)
+    np.testing.assert_allclose(fast, score_by_steps(model, model.init_state(1), ids, ids)[0], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"order": 3},
+        {"ngrams": [6, 12, 17]},
+        {"ngrams": "nonsense"},
+        {"ngrams": []},
+        {"ngrams": None},
+        {"discounts": 3},
+        {"notes": None},
+    ],
+)
+def test_damaged_metadata_is_refused(change: dict[str, Any]):
+    model = fitted()
+    with pytest.raises(FormatError, match="not a valid back-off table"):
+        BackoffTable.from_arrays(model.arrays(), {**model.metadata(), **change})
+
+
+def test_missing_cut_or_retyped_arrays_are_refused():
+    model = fitted()
+    whole = model.arrays()
+    for name, array in whole.items():
+        others = {key: value for key, value in whole.items() if key != name}
+        for bad in ({}, {name: array[:-1]}, {name: array.astype(np.float64)}, {name: array[None]}):
+            with pytest.raises(FormatError, match="not a valid back-off table"):
+                BackoffTable.from_arrays({**others, **bad}, model.metadata())
