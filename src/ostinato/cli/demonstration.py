@@ -31,7 +31,7 @@ def demo(*, run_dir: Path = Path("runs/demo")) -> None:
     from ostinato.cli.scoring import show_comparison
     from ostinato.cli.training import callbacks
     from ostinato.tasks.language import build, compare
-    from ostinato.tasks.language.generate import prompt_ids, stream_text, text_of
+    from ostinato.tasks.language.generate import prompt_ids, stream_text
     from ostinato.tasks.language.load import load
     from ostinato.tasks.options import Config, ModelOptions
     from ostinato.train.options import TrainOptions
@@ -58,7 +58,7 @@ def demo(*, run_dir: Path = Path("runs/demo")) -> None:
     strategy = make_strategy("sample", {"temperature": 0.8}, {}, {}, 1)
     for seed, model in enumerate(loaded, 1):
         ids, _ = prompt_ids(model, DEMO_PROMPT)
-        print(f"\n{model.name}: {text_of(model, ids)}", end="")
+        print(f"\n{model.name}: ", end="")
         for text in stream_text(model, ids, strategy, 40, seed, through_stops=False):
             print(text, end="", flush=True)
         print()

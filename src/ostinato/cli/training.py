@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ostinato.cli.app import app
 from ostinato.cli.talk import say, show_json, watching
 from ostinato.tasks.options import Config, ModelOptions
-from ostinato.text.corpora import DataOptions
+from ostinato.text.options import DataOptions
 from ostinato.train.options import TrainOptions
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from ostinato.core.config import STRICT, build
 from ostinato.core.errors import ConfigError
 from ostinato.ngram.options import NGramOptions
 from ostinato.nn.options import ElmanOptions, GRUOptions, LSTMOptions, NPLMOptions
-from ostinato.text.corpora import DataOptions
+from ostinato.text.options import DataOptions
 from ostinato.train.options import TrainOptions
 
 KINDS: dict[str, type[Any]] = {

@@ -8,12 +8,8 @@ import sys
 from collections.abc import Iterator
 from itertools import chain, islice
 from pathlib import Path
-from typing import Annotated, Literal
 
-from pydantic import Field
-from pydantic.dataclasses import dataclass
-
-from ostinato.core.config import STRICT, build
+from ostinato.core.config import build
 from ostinato.core.errors import ConfigError, DataError, FormatError
 from ostinato.core.files import read_json, write_json
 from ostinato.core.progress import Progress, Watch, unwatched
@@ -21,48 +17,18 @@ from ostinato.core.vocabulary import Vocabulary
 from ostinato.text import vocabulary as vocabularies
 from ostinato.text.embedded import python_docs
 from ostinato.text.normalise import Normaliser
+from ostinato.text.options import DataOptions
 from ostinato.text.pipeline import Pipeline
-from ostinato.text.read import STDIN, EmptyLines, check_readable
+from ostinato.text.read import STDIN, check_readable
 from ostinato.text.sources import Source, name_of
 from ostinato.text.spool import Spool
 from ostinato.text.stream import TokenStream, new_folder, spooled, write_stream
 from ostinato.text.tokenise import Tokeniser, make_tokeniser
 
-TokeniserName = Literal["blank", "word", "char", "byte", "bpe"]
-Regime = Literal["sentence", "stream"]
+__all__ = ["Corpus", "DataOptions", "prepare"]
 
 FORMAT = 1
 PARTS = ("train", "valid", "test")
-
-
-@dataclass(frozen=True, config=STRICT)
-class DataOptions:
-    """What to train on, and how the text becomes pieces."""
-
-    text: tuple[str, ...] = ()
-    """Training text, a sentence or paragraph a line: .txt, .gz, .zst, - (standard input). None: the embedded corpus."""
-    valid: tuple[str, ...] = ()
-    """Validation text. None: the last part of the training text."""
-    test: tuple[str, ...] = ()
-    """Test text. None, and no validation text either: the last part of the training text."""
-    normalise: tuple[str, ...] = ("nfc",)
-    """Changes made to every line, in order: nfc, nfkc, lower, casefold, stem:LANGUAGE, lemma:LANGUAGE."""
-    tokeniser: TokeniserName = "word"
-    """How a line is cut: blank (at white space), word, char, byte, or bpe (learned)."""
-    bpe_pieces: Annotated[int, Field(ge=257)] = 4000
-    """How many pieces the tokeniser bpe learns."""
-    min_count: Annotated[int, Field(ge=1)] = 2
-    """Pieces seen less often in the training text are unknown (not for byte and bpe, which know all)."""
-    limit: Annotated[int, Field(ge=2)] | None = None
-    """Keep only that many pieces, the most frequent ones."""
-    vocabulary: str | None = None
-    """A vocabulary to use instead of counting one: a file with a piece a line, or a run's vocabulary.json."""
-    regime: Regime = "sentence"
-    """sentence: every line begins with a new state; stream: state is carried from line to line of a document."""
-    empty_lines: EmptyLines = "skip"
-    """Leave lines without text out, or keep them as sentences of no words."""
-    holdout: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
-    """The share of the lines held out for validation, and as much again for the test, where neither is given."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -213,7 +213,7 @@ class Trainer:
         rows = len(batch.fresh)
         if self.carried is None or batch.fresh.all():
             return self.learner.init_state(rows)
-        fresh = torch.from_numpy(batch.fresh)
+        fresh = torch.from_numpy(batch.fresh.copy())
         if not fresh.any():
             return self.carried
 

@@ -6,7 +6,7 @@ import math
 
 from ostinato.train.diagnosis import Diagnosis, Evidence
 from ostinato.train.history import History, mean_loss
-from ostinato.train.near_uniform import TARGETS_ADVICE, is_near_uniform
+from ostinato.train.near_uniform import NEAR, TARGETS_ADVICE, is_near_uniform
 
 PLATEAU = 1000  # updates at the unigram entropy before it is told: measured, word models stay there for 150-300
 AROUND = (0.97, 1.05)  # times the unigram entropy: below it context was used, above it is still being learnt

@@ -21,6 +21,7 @@ its range; `dead` the share of units that never leave zero (relu).
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -72,11 +73,21 @@ def gradient_norms(network: nn.Module) -> dict[str, float]:
 
 
 def first_not_finite(network: nn.Module) -> tuple[str, float] | None:
-    """The first parameter whose gradient or value holds a NaN or Inf, and that number."""
-    for name, parameter in network.named_parameters():
-        for values in (parameter.grad, parameter.data):
-            if values is not None and not bool(torch.isfinite(values).all()):
-                return name, float(values[~torch.isfinite(values)][0])
+    """The parameter that is not finite first, and that number (its gradient's norm if only that overflows).
+
+    Values are looked at from the input up, since one makes all gradients NaN; then gradients from the loss
+    down, the order in which they are made.
+    """
+    named = list(network.named_parameters())
+    sources = [(name, parameter.data) for name, parameter in named]
+    sources += [(name, parameter.grad) for name, parameter in reversed(named) if parameter.grad is not None]
+    for name, values in sources:
+        bad = values[~torch.isfinite(values)]
+        if len(bad):
+            return name, float(bad[0])
+        norm = float(torch.linalg.vector_norm(values))
+        if not math.isfinite(norm):
+            return name, norm
     return None
 
 
@@ -143,9 +154,10 @@ def _shares(name: str, steps: list[Tensor]) -> dict[str, float]:
     values = torch.stack(steps).detach()  # [T, B, H]
     signed = name in ("candidate", "hidden")
     floor = -1.0 if signed else 0.0
+    bounded = bool(values.max() <= 1)  # a relu knows no upper end
     return {
         "low": float((values < floor + EDGE).float().mean()),
-        "high": float((values > 1 - EDGE).float().mean()),
+        "high": float((values > 1 - EDGE).float().mean()) if bounded else 0.0,
         "mean": float(values.mean()),
         "dead": float((values == 0).flatten(0, 1).all(dim=0).float().mean()),
     }

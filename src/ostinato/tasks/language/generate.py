@@ -7,6 +7,7 @@ from typing import Any
 
 from ostinato.core.errors import DataError
 from ostinato.core.model import LanguageModel
+from ostinato.core.vocabulary import STOP, UNKNOWN
 from ostinato.decode.diversity import distinct, repeated
 from ostinato.decode.prompt import read_prompts
 from ostinato.decode.sample import Sample
@@ -23,29 +24,30 @@ def prompt_ids(loaded: Loaded, prompt: str, allow_unknown: bool = False) -> tupl
     Raises DataError if there are such pieces and they are not allowed.
     """
     pieces = loaded.pipeline.pieces(prompt)
-    missing = [piece for piece in pieces if piece not in loaded.vocabulary and piece != "<unk>"]
+    missing = [piece for piece in pieces if piece not in loaded.vocabulary and piece not in (UNKNOWN, STOP)]
     if missing and not allow_unknown:
         shown = ", ".join(repr(piece) for piece in missing[:5])
         raise DataError(
             f"the prompt has {len(missing)} of {len(pieces)} {loaded.pipeline.unit}s outside the vocabulary of "
             f"{loaded.run}: {shown}; change them, or give --allow-unknown to read them as <unk>"
         )
-    return loaded.vocabulary.ids(pieces), missing
+    ids = loaded.vocabulary.ids(pieces)
+    ids[[piece == STOP for piece in pieces]] = loaded.vocabulary.stop  # a line end within the prompt
+    return ids, missing
 
 
 def stream_text(
     loaded: Loaded, prompt: Any, strategy: Strategy, max_tokens: int, seed: int, through_stops: bool
 ) -> Iterator[str]:
-    """The text of one continuation, piece by piece as soon as it is certain.
+    """The text of the prompt and one continuation, piece by piece as soon as it is certain.
 
     through_stops: a stop symbol is a line end and does not end the text.
     """
     stop = None if through_stops else loaded.vocabulary.stop
     state, tokens = read_prompts(loaded.model, [prompt])
     writer = loaded.pipeline.writer()
-    pieces = loaded.vocabulary.pieces_of(prompt)
-    said = sum(len(writer.feed(piece)) for piece in pieces)
-    del said  # the prompt is shown by the caller; the writer only needs to know what came before
+    for piece in loaded.vocabulary.pieces_of(prompt):
+        yield writer.feed(piece)
     for (token,) in strategy.stream(
         loaded.model, state, tokens, stop=stop, max_tokens=max_tokens, seed=seed, history=[prompt]
     ):
