@@ -58,7 +58,7 @@ def test_runs_are_told_apart_by_colour_by_dashes_and_by_marks(tmp_path: Path) ->
     logs = {f"run{i}": a_log([9.0, 8.0]) for i in range(5)}
     draw(logs, tmp_path / "curves.svg")
     dashes: dict[str, set[str]] = {colour: set() for colour in COLOURS[:5]}
-    for style in re.findall(r'style="(fill: none;[^"]*stroke-width: 1;[^"]*)"', (tmp_path / "curves.svg").read_text()):
+    for style in re.findall('style="(fill: none;[^"]*stroke-width: 2[^"]*)"', (tmp_path / "curves.svg").read_text()):
         colour, pattern = re.search("stroke: (#[0-9a-f]+)", style), re.search("stroke-dasharray: ([0-9.,]+)", style)
         if colour and colour[1].upper() in dashes:
             dashes[colour[1].upper()].add(pattern[1] if pattern else "solid")

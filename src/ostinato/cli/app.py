@@ -47,7 +47,9 @@ def config_file(app: App, commands: tuple[str, ...], arguments: Any) -> None:
     path = Path(named[0].tokens[0].value)
     tables = read_toml(path)
     build(Config, tables, str(path))
-    Dict(tables, use_commands_as_keys=False, source=str(path))(app, commands, arguments)
+    for command in reversed(commands):  # a table named like a command would be taken for one
+        tables = {command: tables}
+    Dict(tables, source=str(path))(app, commands, arguments)
 
 
 app.config = (config_file,)
@@ -67,7 +69,7 @@ def main(words: list[str] | None = None) -> None:
 
 def run(words: list[str]) -> int:
     """Run one command; return its exit code: 0 done, 1 failed, 2 usage, 3 threshold missed, 130 stopped."""
-    words = take_loudness(words)
+    words = join_dashes(take_loudness(words))
     load_commands()
     try:
         result = app(words, exit_on_error=False, print_error=False, result_action="return_value")
@@ -112,6 +114,17 @@ def usage(fault: CycloptsError) -> str:
         return prefix + explain(cause)
     text = " ".join(line.strip() for line in str(fault).splitlines() if line.strip())
     return f"{text} (see `ostinato --help`)"
+
+
+def join_dashes(words: list[str]) -> list[str]:
+    """Words with `--text -` written as `--text=-`, the one way the parser takes standard input there."""
+    joined: list[str] = []
+    for word in words:
+        if word == "-" and joined and joined[-1] in ("--text", "--data.text", "--data.valid", "--data.test"):
+            joined[-1] += "=-"
+        else:
+            joined.append(word)
+    return joined
 
 
 def take_loudness(words: list[str]) -> list[str]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
 
 from ostinato.cli.app import app
 from ostinato.cli.talk import count, duration, say, show_json, show_table, size, watching
@@ -21,7 +23,7 @@ TOGETHER = 64  # lines scored side by side when they are there
 @app.command
 def evaluate(
     run: Path,
-    text: tuple[str, ...] = (),
+    text: Annotated[tuple[str, ...], Parameter(allow_leading_hyphen=True)] = (),
     /,
     *,
     regime: Regime | None = None,
@@ -66,7 +68,9 @@ def evaluate(
 
 
 @app.command
-def score(run: Path, text: str = "-", /, *, json: bool = False) -> None:
+def score(
+    run: Path, text: Annotated[str, Parameter(allow_leading_hyphen=True)] = "-", /, *, json: bool = False
+) -> None:
     """Score every line of a text on its own, one line out for each line in, as soon as it comes.
 
     Columns, tab-separated: nats, words, perplexity (</s> counted), unknown words, the line.

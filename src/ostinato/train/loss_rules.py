@@ -37,7 +37,7 @@ def not_finite(history: History) -> Diagnosis | None:
         "not-finite",
         "fault",
         f"the {event['what']} became {event['value']} in update {update:,} (epoch {evidence['epoch']}, batch "
-        f"{evidence['batch']}){where}; training stopped and the last checkpoint before it is good",
+        f"{evidence['batch']}){where}; training stopped, and what was saved before is good",
         "look for NaN or Inf in the first weights and the data"
         if update == 1
         else "train again with a smaller --train.learning-rate, --train.clip norm or a smaller --train.clip-at",

@@ -30,7 +30,7 @@ from torch import Tensor, nn
 
 from ostinato.core.errors import ConfigError
 from ostinato.nn.cells import Cell
-from ostinato.nn.networks import RecurrentNetwork
+from ostinato.nn.networks import NPLM, RecurrentNetwork
 from ostinato.text.batch import Batch
 
 EDGE = 0.01  # how near to the end of its range an activation counts as saturated
@@ -94,14 +94,15 @@ def first_not_finite(network: nn.Module) -> tuple[str, float] | None:
 def probe(network: nn.Module, batch: Batch) -> dict[str, Any]:
     """Activations and the gradient through time on part of a batch, dropout off, nothing changed.
 
-    Only recurrent networks have layers to look into; for others the lists are empty.
+    Only recurrent networks have a gradient through time; the NPLM has one hidden layer, others an empty list.
     """
-    if not isinstance(network, RecurrentNetwork):
-        return {"through_time": [], "activations": []}
     was_training = network.training
     network.eval()
     try:
-        return _look(network, batch)
+        if isinstance(network, RecurrentNetwork):
+            return _look(network, batch)
+        layers = [_hidden(network, batch)] if isinstance(network, NPLM) else []
+        return {"through_time": [], "activations": layers}
     finally:
         network.train(was_training)
 
@@ -137,6 +138,18 @@ def _unroll(cell: Cell, state: Any, xs: Tensor) -> tuple[list[Tensor], list[Any]
         output, state = cell.step(state, x)
         outputs.append(output)
     return outputs, gates
+
+
+def _hidden(network: NPLM, batch: Batch) -> dict[str, dict[str, float]]:
+    kept: list[Tensor] = []
+    hook = network.hidden.register_forward_hook(lambda layer, read, total: kept.append(torch.tanh(total)))
+    try:
+        inputs = torch.from_numpy(batch.inputs[:ROWS, :STEPS])
+        with torch.no_grad():
+            network.features(network.init_state(len(inputs)), inputs)
+    finally:
+        hook.remove()
+    return {"hidden": _shares("hidden", list(kept[0].unbind(dim=1)))}
 
 
 def _by_distance(grad: Tensor, last: Tensor) -> list[float]:

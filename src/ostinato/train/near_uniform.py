@@ -75,7 +75,7 @@ def no_gradient_cause(history: History) -> Cause:
 
 def frozen_cause(history: History) -> Cause:
     names = still_parameters(history)
-    return ("frozen-parameters", f"{listed(names)} do not train", FROZEN_ADVICE) if names else None
+    return ("frozen-parameters", f"no training of {listed(names)}", FROZEN_ADVICE) if names else None
 
 
 def dead_cause(history: History) -> Cause:

@@ -21,7 +21,7 @@ SATURATED = 0.8  # share of a gate's values at the ends: measured up to 0.41 whe
 DEAD = 0.4  # share of relu units that never fire: measured up to 0.01 when healthy
 DEAD_LAYER = 0.9  # share at which a layer passes nothing on
 DEAD_ADVICE = "use a smaller learning rate or another activation, and do not start biases far below 0"
-SATURATED_ADVICE = "start with smaller weights, use a smaller learning rate or --model.layer-norm true"
+SATURATED_ADVICE = "start with smaller weights, use a smaller learning rate, or --train.weight-decay"
 
 
 def exploding_gradients(history: History) -> Diagnosis | None:
@@ -39,14 +39,14 @@ def exploding_gradients(history: History) -> Diagnosis | None:
         parts.append(f"{back} steps back in time the gradient of layer {layer + 1} is {growth:.3g} times the newest")
     evidence: Evidence = {"gradient_norm": norm, "clipped_share": clipped, "growth": growth, "steps_back": back}
     if largest := largest_gradient(history):
-        parts.append(f"the largest is in {largest[0]}")
+        parts.append(f"the largest gradient is in {largest[0]}")
         evidence["parameter"] = largest[0]
     return Diagnosis(
         "exploding-gradients",
         "fault" if norm > EXPLODED else "warning",
         f"{'; '.join(parts)}; {clipped:.0%} of the reports were clipped",
         "clip with --train.clip norm, start with smaller recurrent weights (--model.recurrent-init orthogonal), "
-        "lower the learning rate, or take an LSTM or GRU",
+        "lower the learning rate, or take tanh units, an LSTM or a GRU",
         evidence,
     )
 
@@ -66,52 +66,55 @@ def largest_gradient(history: History) -> tuple[str, float] | None:
 
 
 def vanishing_gradients(history: History) -> Diagnosis | None:
-    """Gradients that do not arrive: a few steps back in time, or in a layer far from the loss."""
-    ratio, what = min([*faded_steps(history), *faded_parameters(history)], default=(1.0, ""))
-    if not what:
+    """Gradients that do not arrive: a few steps back in time, or in a parameter far from the loss."""
+    found = [*faded_steps(history), *faded_parameters(history)]
+    if not found:
         return None
+    ratio, what, beside = min(found)
     return Diagnosis(
         "vanishing-gradients",
         "warning",
-        f"the gradient of {what} is {ratio:.1g} times the largest: nothing is learnt there",
-        "take an LSTM or GRU, --model.recurrent-init orthogonal, fewer layers or --model.residual true, and look for "
+        f"the gradient of {what} is {ratio:.1g} times that of {beside}: next to nothing is learnt there",
+        "take an LSTM or GRU, --model.recurrent-init orthogonal, fewer layers or --model.residual, and look for "
         "saturated units",
         {"where": what, "ratio": ratio},
     )
 
 
-def faded_steps(history: History) -> Iterator[tuple[float, str]]:
+def faded_steps(history: History) -> Iterator[tuple[float, str, str]]:
     """Layers whose gradient is gone BACK steps before the newest; a layer of dead units is told elsewhere."""
     for layer, norms in enumerate(history.probe.get("through_time", [])):
         if len(norms) <= BACK or norms[-1] <= 0 or dead_share(history, layer) >= DEAD_LAYER:
             continue
         ratio = norms[-1 - BACK] / norms[-1]
         if ratio < FADED:
-            yield ratio, f"layer {layer + 1} {BACK} steps back in time"
+            yield ratio, f"layer {layer + 1} {BACK} steps back in time", "the newest step"
 
 
-def faded_parameters(history: History) -> Iterator[tuple[float, str]]:
+def faded_parameters(history: History) -> Iterator[tuple[float, str, str]]:
     """Parameters whose gradient is not 0 but next to nothing beside the largest."""
     largest = largest_gradient(history)
     for name, norm in history.probe.get("gradients", {}).items():
         if largest and 0 < norm < SHALLOW * largest[1]:
-            yield norm / largest[1], name
+            yield norm / largest[1], name, largest[0]
 
 
-def saturated(history: History) -> Diagnosis | None:
-    """Gates at 0 or 1, or tanh units beyond 0.99: their derivative is next to nothing."""
-    worst = most_saturated(history)
+def saturated_gates(history: History) -> Diagnosis | None:
+    """Gates at 0 or 1: their derivative is next to nothing."""
+    return _saturated("saturated-gates", most_saturated(history, units=False), "0 or 1")
+
+
+def saturated_activations(history: History) -> Diagnosis | None:
+    """Tanh units beyond 0.99: their derivative is next to nothing."""
+    return _saturated("saturated-activations", most_saturated(history, units=True), "-1 or 1")
+
+
+def _saturated(name: str, worst: tuple[float, str] | None, ends: str) -> Diagnosis | None:
     if worst is None or worst[0] < SATURATED:
         return None
-    share, where, gate = worst
-    is_gate = gate not in UNITS
-    return Diagnosis(
-        "saturated-gates" if is_gate else "saturated-activations",
-        "warning",
-        f"{share:.0%} of the values of {where} are within 0.01 of {'0 or 1' if is_gate else '-1 or 1'}",
-        SATURATED_ADVICE,
-        {"where": where, "share": share},
-    )
+    share, where = worst
+    finding = f"{share:.0%} of the values of the {where} are within 0.01 of {ends}"
+    return Diagnosis(name, "warning", finding, SATURATED_ADVICE, {"where": where, "share": share})
 
 
 UNITS = ("candidate", "hidden")  # activations in (-1, 1), or relu; all others are gates in (0, 1)
@@ -124,9 +127,14 @@ def activations(history: History) -> Iterator[tuple[str, str, int, dict[str, flo
             yield f"{gate} {'units' if gate in UNITS else 'gates'} of layer {layer + 1}", gate, layer, shares
 
 
-def most_saturated(history: History) -> tuple[float, str, str] | None:
-    """Share at the ends, name to show and gate of the most saturated activation."""
-    return max(((s["low"] + s["high"], where, gate) for where, gate, _, s in activations(history)), default=None)
+def most_saturated(history: History, units: bool | None = None) -> tuple[float, str] | None:
+    """Share at the ends and name to show of the most saturated gate, tanh unit (`units`), or either (None)."""
+    shares = [
+        (share["low"] + share["high"], where)
+        for where, gate, _, share in activations(history)
+        if units is None or (gate in UNITS) == units
+    ]
+    return max(shares, default=None)
 
 
 def most_dead(history: History) -> tuple[float, str] | None:
@@ -160,11 +168,11 @@ def frozen_parameters(history: History) -> Diagnosis | None:
     if not names:
         return None
     told = [name for name in names if name in history.start.get("frozen", [])]
-    why = "do not train (requires_grad is False)" if told == names else "receive no gradient"
+    why = "set not to train (requires_grad is False)" if told == names else "without any gradient"
     return Diagnosis(
         "frozen-parameters",
         "warning" if told == names else "fault",
-        f"{listed(names)} {why}",
+        f"{listed(names)}: {why}",
         "set requires_grad to True unless this is meant" if told == names else "check that the loss depends on them",
         {"parameters": ", ".join(names), "count": len(names)},
     )
@@ -181,5 +189,6 @@ def still_parameters(history: History) -> list[str]:
 
 def listed(names: list[str]) -> str:
     """A few names in words."""
-    shown = ", ".join(names[:3])
-    return f"{shown} and {len(names) - 3} more parameters" if len(names) > 3 else f"the parameters {shown}"
+    if len(names) > 3:
+        return f"{', '.join(names[:3])} and {len(names) - 3} more parameters"
+    return f"parameter{'s' * (len(names) > 1)} {', '.join(names)}"

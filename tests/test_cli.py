@@ -1,0 +1,364 @@
+"""The command line as a user meets it: results, exit codes, one line for everything that goes wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corpus import lines, write
+from ostinato.cli.app import run as cli
+
+SMALL = ("--model.hidden", "8", "--train.epochs", "1", "--train.rows", "8", "--train.threads", "1")
+
+
+class Answer:
+    """What a command said and returned."""
+
+    def __init__(self, code: int, out: str, err: str):
+        self.code, self.out, self.err = code, out, err
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def ostinato(capsys: pytest.CaptureFixture[str]) -> Any:
+    """A function that runs a command in this process."""
+
+    def call(*words: str) -> Answer:
+        capsys.readouterr()
+        code = cli([str(word) for word in words])
+        return Answer(code, *capsys.readouterr())
+
+    return call
+
+
+def in_a_process(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """The same as a program of its own, with real standard streams."""
+    return subprocess.run(
+        [sys.executable, "-m", "ostinato", *map(str, words)], capture_output=True, text=True, timeout=120, **options
+    )
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a text, an n-gram, an LSTM and a GRU of another vocabulary."""
+    home = tmp_path_factory.mktemp("home")
+    text = write(home / "text.txt")
+    write(home / "other.txt", 60, seed=5)
+    (home / "letters.txt").write_text("".join(line.replace(" ", "") + "\n" for line in lines(80)), "utf8")
+    common = ("--text", text, "--data.tokeniser", "blank", "--data.min-count", "1", "-q")
+    for name, words in {
+        "kn": (*common, "--model.kind", "ngram", "--model.order", "3"),
+        "lstm": (*common, "--model.kind", "lstm", *SMALL[:3], "6", *SMALL[4:], "--train.learning-rate", "0.03"),
+        "chars": (
+            "--text",
+            home / "letters.txt",
+            "--data.tokeniser",
+            "char",
+            "--data.regime",
+            "stream",
+            "-q",
+            *SMALL,
+            "--train.bptt",
+            "10",
+        ),
+    }.items():
+        assert cli(["train", "--run-dir", str(home / name), *map(str, words)]) == 0
+    assert cli(["mix", str(home / "kn"), str(home / "lstm"), "--run-dir", str(home / "mixture"), "-q"]) == 0
+    return home
+
+
+def test_help_is_instant_and_complete() -> None:
+    began = time.perf_counter()
+    answer = in_a_process("--help")
+    spent = time.perf_counter() - began
+    for name in (
+        "train",
+        "resume",
+        "evaluate",
+        "score",
+        "generate",
+        "compare",
+        "mix",
+        "doctor",
+        "show",
+        "plot",
+        "demo",
+    ):
+        assert name in answer.stdout
+        shown = in_a_process(name, "--help").stdout
+        assert f"ostinato {name}" in shown
+    assert spent < 20  # a bound against importing torch by accident is the next test; this one is for hangs
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = "import sys; from ostinato.cli.app import run; run(['train', '--help']); print(sorted(sys.modules))"
+    modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    for heavy in ("'torch'", "'numba'", "'matplotlib'", "'tokenizers'"):
+        assert heavy not in modules
+
+
+def test_evaluate_gives_the_promised_keys(ostinato: Any, home: Path) -> None:
+    answer = ostinato("evaluate", home / "kn", home / "other.txt", "--json", "-q")
+    assert answer.code == 0
+    assert {"perplexity", "nats", "count", "per", "bits_per_char", "signature"} <= answer.json.keys()
+    words = sum(len(line.split()) + 1 for line in lines(60, 5))
+    assert (answer.json["count"], answer.json["per"]) == (words, "word")
+    assert "data:other.txt#" in answer.json["signature"]
+
+
+def test_evaluate_exits_with_3_above_the_threshold(ostinato: Any, home: Path) -> None:
+    assert ostinato("evaluate", home / "kn", "--max-ppl", "1000").code == 0
+    answer = ostinato("evaluate", home / "kn", "--max-ppl", "1.5")
+    assert answer.code == 3
+    assert "above --max-ppl" in answer.err
+
+
+@pytest.mark.parametrize("name", ["kn", "lstm", "mixture"])
+def test_lines_scored_one_by_one_sum_to_the_evaluation(ostinato: Any, home: Path, name: str) -> None:
+    whole = ostinato("evaluate", home / name, home / "other.txt", "--json", "-q").json
+    answer = ostinato("score", home / name, home / "other.txt")
+    rows = [line.split("\t") for line in answer.out.splitlines()]
+    assert [row[4] for row in rows] == lines(60, 5)
+    assert sum(float(row[0]) for row in rows) == pytest.approx(whole["nats"], abs=0.01)
+    assert sum(int(row[1]) + 1 for row in rows) == whole["count"]
+    assert [int(row[1]) for row in rows] == [len(line.split()) for line in lines(60, 5)]
+
+
+def test_score_answers_every_line_of_a_slow_writer_at_once(home: Path) -> None:
+    words = [sys.executable, "-m", "ostinato", "score", str(home / "kn"), "-", "--json"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for text in ("the cat sees a dog .", "", "the 天 likes zebras ."):
+            process.stdin.write(text + "\n")
+            process.stdin.flush()
+            answer = json.loads(process.stdout.readline())
+            assert answer["text"] == text
+            assert answer["words"] == len(text.split())
+        assert answer["unknown"] == 1
+        process.stdin.close()
+        assert process.wait(60) == 0
+
+
+def test_a_broken_pipe_is_quiet(home: Path) -> None:
+    command = f"{sys.executable} -m ostinato score {home / 'kn'} {home / 'text.txt'} | head -n 1"
+    answer = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+    assert answer.stdout.count("\n") == 1
+    assert answer.stderr == ""
+
+
+@pytest.mark.parametrize("name", ["kn", "lstm", "chars", "mixture"])
+def test_generation_is_the_same_for_the_same_seed(ostinato: Any, home: Path, name: str) -> None:
+    first, again, other = (
+        ostinato("generate", home / name, "--max-tokens", "30", "--seed", seed).out for seed in ("1", "1", "2")
+    )
+    assert first == again
+    assert first != other or len(first) < 8
+    assert first.strip()
+
+
+def test_generation_goes_on_from_the_prompt(ostinato: Any, home: Path) -> None:
+    for strategy in ("sample", "greedy"):
+        out = ostinato("generate", home / "kn", "--prompt", "the cat", "--strategy", strategy).out
+        assert out.startswith("the cat ")
+    beam = ostinato("generate", home / "kn", "--prompt", "the 天", "--strategy", "beam", "--samples", "3", "--json").out
+    found = [json.loads(line) for line in beam.splitlines()]
+    assert len(found) == 3
+    assert all(one["text"].startswith("the 天") for one in found)
+    assert sorted((one["score"] for one in found), reverse=True) == [one["score"] for one in found]
+
+
+def test_a_stream_model_generates_over_line_ends(ostinato: Any, home: Path) -> None:
+    out = ostinato("generate", home / "chars", "--max-tokens", "80").out
+    assert out.rstrip("\n").count("\n") >= 1
+
+
+def test_compare_puts_the_best_first_and_keeps_signatures_apart(ostinato: Any, home: Path) -> None:
+    rows = ostinato("compare", home / "kn", home / "lstm", home / "mixture", "--json", "-q").json["rows"]
+    by_name = {row["run"]: row for row in rows}
+    assert by_name["mixture"]["perplexity"] < min(by_name["kn"]["perplexity"], by_name["lstm"]["perplexity"])
+    assert by_name["kn"]["state_bytes"] == 8
+    assert by_name["lstm"]["state_bytes"] == 4 * 8 * 2
+    assert by_name["mixture"]["state_bytes"] == 8 + 4 * 8 * 2
+    assert len({row["signature"] for row in rows}) == 1
+    table = ostinato("compare", home / "lstm", home / "chars", "--text", home / "letters.txt").out
+    assert table.count("perplexity per") == 2  # two signatures, two tables
+
+
+def test_show_doctor_and_plot_look_into_a_run(ostinato: Any, home: Path, tmp_path: Path) -> None:
+    facts = ostinato("show", home / "lstm", "--json").json
+    assert facts["model"]["kind"] == "lstm"
+    assert facts["options"]["model.hidden"] == 8
+    assert "diagnoses" in ostinato("doctor", home / "lstm", "--json").json
+    assert ostinato("doctor", home / "kn").code == 0
+    assert ostinato("plot", home / "lstm", "--out", tmp_path / "curves").code == 0
+    assert (tmp_path / "curves.svg").read_text("utf8").startswith("<?xml")
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_every_example_configuration_is_valid(ostinato: Any, tmp_path: Path) -> None:
+    from ostinato.core.config import build, read_toml
+    from ostinato.tasks.options import KINDS, Config
+
+    folder = Path(__file__).parent.parent / "configs"
+    kinds = set()
+    for file in folder.glob("*.toml"):
+        config = build(Config, read_toml(file), str(file))
+        config.check()
+        kinds.add(config.model.kind)
+    assert kinds == set(KINDS)
+
+
+def test_the_command_line_goes_before_the_file_and_the_file_before_the_defaults(ostinato: Any, tmp_path: Path) -> None:
+    file = tmp_path / "c.toml"
+    file.write_text(
+        f'[data]\ntext = ["{write(tmp_path / "t.txt")}"]\nnormalise = ["nfc", "lower"]\n'
+        '[model]\nkind = "gru"\nhidden = 7\ntied = false\n[train]\nepochs = 1\nrows = 4\nthreads = 1\n'
+    )
+    answer = ostinato(
+        "train", "--config", file, "--model.hidden", "5", "--seed", "9", "--run-dir", tmp_path / "r", "-q"
+    )
+    assert answer.code == 0, answer.err
+    options = ostinato("show", tmp_path / "r", "--json").json["options"]
+    wanted = {"model.kind": "gru", "model.hidden": 5, "model.tied": False, "train.rows": 4, "train.bptt": 50}
+    assert {key: options[key] for key in wanted} == wanted
+    assert options["data.normalise"] == ["nfc", "lower"]
+    assert options["train.seed"] == 9
+
+
+TRAIN = ("train", "--run-dir", "RUN", "-q")
+WRONG: dict[str, tuple[tuple[str, ...], int, str]] = {
+    "no such file": ((*TRAIN, "--text", "HOME/nowhere.txt"), 1, r"nowhere\.txt: no such file"),
+    "empty text": ((*TRAIN, "--text", "HOME/empty.txt"), 1, r"empty\.txt.*empty"),
+    "binary text": ((*TRAIN, "--text", "HOME/binary.txt"), 1, r"binary\.txt:1: .*binary"),
+    "wrong encoding": ((*TRAIN, "--text", "HOME/latin.txt"), 1, r"latin\.txt:2: .*UTF-8"),
+    "shorter than a batch": ((*TRAIN, "--text", "HOME/short.txt", "--train.rows", "64"), 1, "fewer than one batch"),
+    "one word": ((*TRAIN, "--text", "HOME/one.txt", "--model.kind", "ngram"), 1, "only one piece"),
+    "vocabulary too large": ((*TRAIN, "--text", "HOME/text.txt", "--data.limit", "9999"), 2, r"limit.*9,?999"),
+    "learning rate 0": ((*TRAIN, "--train.learning-rate", "0"), 2, r"learning_rate: .*greater than 0"),
+    "learning rate nan": ((*TRAIN, "--train.learning-rate", "nan"), 2, "learning_rate"),
+    "unknown option": ((*TRAIN, "--model.hiden", "3"), 2, r"did you mean --model\.hidden"),
+    "unknown key": (
+        (*TRAIN, "--config", "HOME/typo.toml"),
+        2,
+        r"typo\.toml: unknown key 'model\.hiden'.*model\.hidden",
+    ),
+    "bad value in file": ((*TRAIN, "--config", "HOME/bad.toml"), 2, r"bad\.toml: train\.epochs"),
+    "not TOML": ((*TRAIN, "--config", "HOME/text.txt"), 2, "not a TOML file"),
+    "no configuration": ((*TRAIN, "--config", "HOME/nowhere.toml"), 2, "no such configuration file"),
+    "option of another kind": ((*TRAIN, "--model.kind", "gru", "--model.order", "3"), 2, "does not apply to gru"),
+    "training an ngram": ((*TRAIN, "--model.kind", "ngram", "--train.epochs", "3"), 2, "does not apply to ngram"),
+    "name taken": (("train", "--run-dir", "HOME/kn"), 1, "already exists"),
+    "no run": (("evaluate", "HOME/nowhere"), 1, "no such run"),
+    "not a run": (("evaluate", "HOME"), 1, "not a run directory"),
+    "half-written run": (("evaluate", "HOME/half"), 1, "no trained model"),
+    "newer run": (("evaluate", "HOME/newer"), 1, "newer Ostinato"),
+    "truncated weights": (("evaluate", "HOME/truncated"), 1, r"model\.safetensors: truncated"),
+    "edited weights": (("evaluate", "HOME/edited"), 1, "changed after saving"),
+    "other vocabulary": (("evaluate", "HOME/swapped"), 1, "made for vocabulary"),
+    "empty evaluation text": (("evaluate", "HOME/kn", "HOME/empty.txt"), 1, "empty"),
+    "unknown prompt": (("generate", "HOME/lstm", "--prompt", "the zebra"), 1, "'zebra'.*--allow-unknown"),
+    "penalty of nothing": (("generate", "HOME/kn", "--width", "3"), 2, "--width is for --strategy beam"),
+    "zero temperature": (("generate", "HOME/kn", "--temperature", "0"), 2, "greedy"),
+    "mix of strangers": (("mix", "HOME/kn", "HOME/chars", "--run-dir", "RUN"), 1, "different vocabularies"),
+    "mix of one": (("mix", "HOME/kn", "--run-dir", "RUN"), 2, "at least two"),
+    "plot of an ngram": (("plot", "HOME/kn", "--out", "RUN"), 1, "kn"),
+    "no command": (("trian",), 2, "train"),
+}
+
+
+@pytest.fixture(scope="module")
+def faulty(home: Path) -> Path:
+    """The same folder with everything that can be wrong in it."""
+    import shutil
+
+    (home / "empty.txt").write_text("\n\n")
+    (home / "binary.txt").write_bytes(b"\x7fELF\x00\x00\x01")
+    (home / "latin.txt").write_bytes("fine\nnaïve\n".encode("latin-1"))
+    write(home / "short.txt", 30)
+    (home / "one.txt").write_text("yes yes\n" * 50)
+    (home / "typo.toml").write_text("[model]\nhiden = 3\n")
+    (home / "bad.toml").write_text('[train]\nepochs = "many"\n')
+    for name in ("half", "newer", "truncated", "edited", "swapped"):
+        shutil.copytree(home / "lstm", home / name)
+    (home / "half" / "model.safetensors").unlink()
+    environment = home / "newer" / "environment.json"
+    environment.write_text(environment.read_text().replace('"format": 1', '"format": 99'))
+    weights = home / "truncated" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-10])
+    weights = home / "edited" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"\x55")
+    shutil.copy(home / "chars" / "data" / "vocabulary.json", home / "swapped" / "data" / "vocabulary.json")
+    return home
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_is_said_in_one_line(ostinato: Any, faulty: Path, tmp_path: Path, name: str) -> None:
+    words, code, message = WRONG[name]
+    before = sorted(path for path in faulty.rglob("*") if ".lock" not in path.name)
+    answer = ostinato(*(word.replace("HOME", str(faulty)).replace("RUN", str(tmp_path / "run")) for word in words))
+    assert answer.code == code, answer.err
+    assert re.search(message, answer.err, re.IGNORECASE), answer.err
+    assert answer.err.count("\n") == 1, answer.err
+    assert answer.err.startswith("ostinato: ")
+    assert "Traceback" not in answer.err
+    assert answer.out == ""
+    assert list(tmp_path.iterdir()) == []
+    assert sorted(path for path in faulty.rglob("*") if ".lock" not in path.name) == before
+
+
+def test_unknown_words_of_a_prompt_may_be_allowed(ostinato: Any, home: Path) -> None:
+    answer = ostinato("generate", home / "lstm", "--prompt", "the zebra", "--allow-unknown")
+    assert answer.code == 0
+    assert "zebra" in answer.err
+    assert answer.out.startswith("the <unk>")
+
+
+def test_a_full_disk_leaves_nothing_half_written(tmp_path: Path) -> None:
+    """On a real file system of one megabyte; needs the right to mount one."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)], capture_output=True).returncode:
+        pytest.skip("may not mount a small file system")
+    try:
+        text = write(tmp_path / "text.txt")
+        answer = in_a_process(
+            "train", "--text", text, "--run-dir", disk / "run", "--model.hidden", "300", *SMALL[2:], "-q"
+        )
+        assert answer.returncode == 1
+        assert answer.stderr.count("\n") == 1
+        assert "no space left" in answer.stderr
+        assert not list(disk.rglob("*.part"))
+        assert not list(disk.rglob("model.safetensors"))
+        again = in_a_process("train", "--text", text, "--run-dir", disk / "small", "--model.kind", "ngram", "-q")
+        assert again.returncode == 0, again.stderr  # what was left does not stand in the way
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_standard_input_trains(tmp_path: Path) -> None:
+    text = write(tmp_path / "text.txt").read_text("utf8")
+    answer = in_a_process(
+        "train", "--text", "-", "--model.kind", "ngram", "--run-dir", tmp_path / "run", "--json", "-q", input=text
+    )
+    assert answer.returncode == 0, answer.stderr
+    assert json.loads(answer.stdout)["perplexity"] < 10
+
+
+def test_output_is_quiet_where_it_is_piped(tmp_path: Path) -> None:
+    text = write(tmp_path / "text.txt")
+    answer = in_a_process("train", "--text", text, "--run-dir", tmp_path / "run", *SMALL)
+    assert answer.returncode == 0
+    assert "\x1b" not in answer.stdout + answer.stderr
+    assert answer.stdout.count("\n") == 1
+    assert answer.stderr.count("\n") <= 2  # no bar; the closing line, and at most a remark
