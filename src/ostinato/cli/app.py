@@ -20,7 +20,7 @@ Small sequence models that remember with a fixed-size state: train, compare, gen
 Every command takes run directories, which `train` makes. Data goes to standard output, remarks to standard
 error. Anywhere: -q quiet, -v more remarks, -vv tracebacks. NO_COLOR is respected.
 
-Examples:
+**Examples**
 
 ```
 ostinato train --model.kind lstm --run-dir runs/lstm

@@ -15,7 +15,7 @@ def demo(*, run_dir: Path = Path("runs/demo")) -> None:
 
     Takes about three minutes on two processor cores. Nothing is downloaded.
 
-    Examples:
+    **Examples**
 
     ```
     ostinato demo
@@ -25,7 +25,7 @@ def demo(*, run_dir: Path = Path("runs/demo")) -> None:
     Parameters
     ----------
     run_dir:
-        Where the runs go: RUN_DIR-1, -2, ... if it is taken.
+        Where the runs go; RUN_DIR-1 and so on if it is taken.
     """
     from ostinato.cli.generating import make_strategy
     from ostinato.cli.scoring import show_comparison

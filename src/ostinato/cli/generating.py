@@ -37,7 +37,7 @@ def generate(
 ) -> None:
     """Generate text, shown as it is produced.
 
-    Examples:
+    **Examples**
 
     ```
     ostinato generate runs/lstm --prompt "return the" --max-tokens 40

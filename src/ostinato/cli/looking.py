@@ -12,7 +12,7 @@ from ostinato.cli.talk import duration, say, show_json, size
 def show(run: Path, *, json: bool = False) -> None:
     """Show what is in a run: model, options, text, training, scores.
 
-    Examples:
+    **Examples**
 
     ```
     ostinato show runs/lstm
@@ -56,7 +56,7 @@ def plain(key: str, value: object) -> str:
 def doctor(run: Path, *, json: bool = False) -> None:
     """Say what went wrong in a run, with numbers and advice, or that nothing did.
 
-    Examples:
+    **Examples**
 
     ```
     ostinato doctor runs/lstm
@@ -87,7 +87,7 @@ def doctor(run: Path, *, json: bool = False) -> None:
 def plot(runs: tuple[Path, ...], /, *, out: Path = Path("curves"), json: bool = False) -> None:
     """Draw the learning curves of runs as OUT.svg and OUT.png.
 
-    Examples:
+    **Examples**
 
     ```
     ostinato plot runs/lstm

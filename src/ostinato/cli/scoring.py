@@ -32,7 +32,7 @@ def evaluate(
 ) -> int:
     """Score a model on a text: perplexity, bits per character, and the signature that makes it comparable.
 
-    Examples:
+    **Examples**
 
     ```
     ostinato evaluate runs/kn5
@@ -75,7 +75,7 @@ def score(
 
     Columns, tab-separated: nats, words, perplexity (</s> counted), unknown words, the line.
 
-    Examples:
+    **Examples**
 
     ```
     ostinato score runs/kn5 speech.txt
@@ -147,7 +147,7 @@ def compare(
 ) -> None:
     """Put models side by side on the same text, best first; only equal signatures share a table.
 
-    Examples:
+    **Examples**
 
     ```
     ostinato compare runs/kn5 runs/lstm
@@ -216,7 +216,7 @@ def mix(
 ) -> None:
     """Mix models linearly, with weights fitted by EM on validation text; the mixture is a run like any other.
 
-    Examples:
+    **Examples**
 
     ```
     ostinato mix runs/kn5 runs/lstm --run-dir runs/mixture

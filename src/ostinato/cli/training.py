@@ -33,7 +33,7 @@ def train(
 
     Without text it trains on the documentation that comes with Python. Ctrl-C saves; `resume` goes on.
 
-    Examples:
+    **Examples**
 
     ```
     ostinato train --model.kind ngram --run-dir runs/kn5
@@ -68,7 +68,7 @@ def train(
 def resume(run: Path, *, tensorboard: bool = False, json: bool = False) -> None:
     """Go on with a run that was stopped or killed; the result is that of an uninterrupted run.
 
-    Examples:
+    **Examples**
 
     ```
     ostinato resume runs/lstm

@@ -41,7 +41,7 @@ def advance(first_child, word, suffix, log_prob, log_backoff, node, token):
 
     p(w | h) = p*(w | h) if hw was seen, else backoff(h) * p(w | h without its oldest word).
     Every word must be a child of node 0, or the walk would not end. Cost: one search a suffix tried.
-    Source: Katz (1987); sums are float64.
+    Source: [Katz1987]; sums are float64.
     """
     log_p = 0.0
     child = find_child(first_child, word, node, token)

@@ -69,7 +69,7 @@ class Counts:
 
         In the highest order how often the n-gram occurs, below it how many different words precede it (the
         start symbol is one of them). N-grams that begin with the start symbol have nothing before them and
-        keep their number of occurrences. Source: Chen and Goodman (1999), modified Kneser-Ney smoothing.
+        keep their number of occurrences. Source: [Chen1999], modified Kneser-Ney smoothing.
         """
         count = self.raw(order)
         if order < self.order:

@@ -29,7 +29,7 @@ def interpolate(counts: Counts, discounts: Discounts, smoothing: str) -> Backoff
     T(h)     = sum of a(hw) over them; below order 1 stands 1 / outputs
 
     a: the adjusted counts. float64 until the logarithms are taken.
-    Source: Chen and Goodman (1999), Kneser-Ney and modified Kneser-Ney smoothing, interpolated.
+    Source: [Kneser1995], [Chen1999]; Kneser-Ney and modified Kneser-Ney smoothing, interpolated.
     """
     lower: Numbers = np.array([1 / counts.outputs])
     log_probs, log_backoffs = [], []

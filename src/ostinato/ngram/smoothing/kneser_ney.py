@@ -33,7 +33,7 @@ class KneserNey:
 
     discount: used in every order instead of the estimate. fallback: used in the orders where n1 or n2 is 0,
     so that D would be 0, 1 or undefined; the table's notes name them.
-    Source: Ney, Essen and Kneser (1994) for D; Chen and Goodman (1999) for the rest.
+    Source: [Ney1994] for D; [Chen1999] for the rest.
     """
 
     discount: Below1 | None = None
@@ -63,7 +63,7 @@ class ModifiedKneserNey:
     fallback: used, all three, in the orders where n1, n2 or n3 is 0 or a D is not above 0, as KenLM's
     `lmplz --discount_fallback` does; the table's notes name them. Differs from lmplz: D = 0, which would give
     unseen words no probability after some contexts, falls back too.
-    Source: Chen and Goodman (1999), modified Kneser-Ney smoothing.
+    Source: [Chen1999], modified Kneser-Ney smoothing.
     """
 
     fallback: tuple[UpTo1, UpTo2, UpTo3] = (0.5, 1.0, 1.5)

@@ -1,0 +1,21 @@
+"""Write docs/cli.md from the commands themselves: `python docs/generate_cli.py`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ostinato.cli.app import app, load_commands
+
+TARGET = Path(__file__).parent / "cli.md"
+
+
+def text() -> str:
+    """The reference of every command, as Markdown."""
+    load_commands()
+    body = app.generate_docs()
+    lines = [line for line in body.splitlines() if "install-completion" not in line]
+    return "<!-- made by docs/generate_cli.py; do not edit -->\n\n" + "\n".join(lines).rstrip() + "\n"
+
+
+if __name__ == "__main__":
+    TARGET.write_text(text(), "utf8")
