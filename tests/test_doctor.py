@@ -560,7 +560,8 @@ def test_a_relu_network_whose_recurrence_doubles_each_step_is_found(tmp_path: Pa
     assert "exploding-gradients" in {d.name for d in found}
     exploding = next(d for d in found if d.name == "exploding-gradients")
     assert exploding.evidence["growth"] > 10
-    assert {d.name for d in found} <= {"exploding-gradients", "loss-near-uniform", "validation-above-uniform"}
+    huge_states = {"validation-above-uniform", "repetitive-samples"}
+    assert {d.name for d in found} <= {"exploding-gradients", "loss-near-uniform"} | huge_states
 
 
 def test_a_state_that_doubles_each_step_and_is_carried_on_overflows(tmp_path: Path) -> None:

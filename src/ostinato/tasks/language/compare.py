@@ -22,6 +22,7 @@ from ostinato.tasks.language.evaluate import (
     encode_texts,
     evaluate_stream,
     evaluation_batches,
+    final_stream,
     own_stream,
     speed,
 )
@@ -56,7 +57,7 @@ def compare(
     """
     rows = []
     for loaded in runs:
-        stream = encode_texts(loaded, texts, watch) if texts else own_stream(loaded)
+        stream = encode_texts(loaded, texts, watch) if texts else final_stream(loaded)
         used = regime or loaded.regime
         score = evaluate_stream(loaded.model, stream, loaded.pipeline, used, watch)
         rows.append(

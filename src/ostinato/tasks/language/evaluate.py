@@ -94,11 +94,13 @@ def stream_signature(stream: TokenStream, vocabulary: Vocabulary, pipeline: Pipe
 def evaluate(loaded: Loaded, texts: Sequence[str], regime: str | None = None, watch: Watch = unwatched) -> Score:
     """The score on text files (`-` is standard input), or on the run's own test text if none is given.
 
+    A run without test text is scored on its validation text; the signature says so.
+
     regime: None for the one the run was trained in. Raises DataError, FormatError.
     """
     regime = regime or loaded.regime
     if not texts:
-        return evaluate_stream(loaded.model, own_stream(loaded), loaded.pipeline, regime, watch)
+        return evaluate_stream(loaded.model, final_stream(loaded), loaded.pipeline, regime, watch)
     return evaluate_stream(loaded.model, encode_texts(loaded, texts, watch), loaded.pipeline, regime, watch)
 
 
@@ -108,12 +110,17 @@ def encode_texts(loaded: Loaded, texts: Sequence[str], watch: Watch) -> TokenStr
     return encode_files(texts, loaded.pipeline, loaded.vocabulary, None, watch, empty)
 
 
-def own_stream(loaded: Loaded, part: str = "test") -> TokenStream:
+def own_stream(loaded: Loaded, part: str) -> TokenStream:
     """A part of the data the run was made from. Raises DataError if the run has none."""
     folder = loaded.run.path / "data" / part
     if not folder.is_dir():
         raise DataError(f"{loaded.run} has no {part} text of its own; name a text file")
     return TokenStream.open(folder)
+
+
+def final_stream(loaded: Loaded) -> TokenStream:
+    """The text a finished run is measured on: its test text, or its validation text if it has no other."""
+    return own_stream(loaded, "test" if (loaded.run.path / "data" / "test").is_dir() else "valid")
 
 
 @dataclass(frozen=True)
