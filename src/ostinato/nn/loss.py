@@ -2,42 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import FunctionCtx, once_differentiable
 
-ROWS = 2048  # rows of logits alive at once: bounds memory at ROWS * outputs numbers
+ROWS = 2048  # rows whose gradient [rows, V] is alive at once: bounds memory
+CACHED = 128  # rows of logits worked on together: few enough to stay in the cache
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
-    """Sum of -log softmax(x W' + b)[target]; the gradient is made while the logits are still in the cache."""
+    """Sum of -log softmax(x W' + b)[target]; the gradient is made in the same pass, without keeping logits."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, bf16: bool) -> Tensor:
-        wanted = any(ctx.needs_input_grad)
-        grad_x = torch.empty_like(x) if wanted else None
-        grad_weight = torch.zeros_like(weight) if wanted else None
-        grad_bias = torch.zeros_like(bias) if wanted else None
-        matrix = weight.bfloat16() if bf16 else weight
-        total = x.new_zeros(())
-        for begin in range(0, len(x), ROWS):
-            part, goal = x[begin : begin + ROWS], targets[begin : begin + ROWS, None]
-            part = part.bfloat16() if bf16 else part
-            logits = torch.mm(part, matrix.t()).to(x.dtype).add_(bias)
-            total -= logits.gather(1, goal).sum()
-            peak = logits.amax(dim=1, keepdim=True)
-            share = logits.sub_(peak).exp_()
-            mass = share.sum(dim=1, keepdim=True)
-            total += (mass.log() + peak).sum()
-            if grad_x is None or grad_weight is None or grad_bias is None:
-                continue
-            share.div_(mass).scatter_add_(1, goal, -torch.ones_like(goal, dtype=x.dtype))
-            grad_bias += share.sum(dim=0)
-            share = share.bfloat16() if bf16 else share
-            grad_x[begin : begin + ROWS] = torch.mm(share, matrix)
-            grad_weight += torch.mm(share.t(), part)
+        inputs, matrix = (x.bfloat16(), weight.bfloat16()) if bf16 else (x, weight)
+        if not any(ctx.needs_input_grad):
+            return sum(
+                (_block(part, matrix, bias, goal, None)[0] for part, goal in _blocks(inputs, targets)), x.new_zeros(())
+            )
+        total, grad_bias = x.new_zeros(()), torch.zeros_like(bias)
+        grad_x, grad_weight = torch.empty_like(x), torch.zeros_like(weight)
+        for number, (part, goal) in enumerate(_blocks(inputs, targets)):
+            errors = matrix.new_empty(len(part), len(weight))
+            loss, sums = _block(part, matrix, bias, goal, errors)
+            total += loss
+            grad_bias += sums
+            grad_x[number * ROWS : number * ROWS + len(part)] = torch.mm(errors, matrix)
+            grad_weight += torch.mm(errors.t(), part)
         ctx.gradients = (grad_x, grad_weight, grad_bias)
         return total
 
@@ -46,6 +40,25 @@ class _LinearCrossEntropy(torch.autograd.Function):
     def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor | None, ...]:
         gradients = ctx.gradients  # type: ignore[attr-defined]
         return (*(None if part is None else part.mul_(grad) for part in gradients), None, None)
+
+
+def _blocks(inputs: Tensor, targets: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    return zip(torch.split(inputs, ROWS), torch.split(targets, ROWS), strict=True)
+
+
+def _block(x: Tensor, matrix: Tensor, bias: Tensor, targets: Tensor, errors: Tensor | None) -> tuple[Tensor, Tensor]:
+    """The summed loss of some rows and the column sums of softmax - onehot, which is written to `errors` [N, V]."""
+    total, sums = bias.new_zeros(()), torch.zeros_like(bias)
+    for begin in range(0, len(x), CACHED):
+        rows = slice(begin, begin + CACHED)
+        goal = targets[rows, None]
+        log_probs = torch.log_softmax(torch.mm(x[rows], matrix.t()).to(bias.dtype).add_(bias), dim=1)
+        total -= log_probs.gather(1, goal).sum()
+        if errors is not None:
+            share = log_probs.exp_().scatter_add_(1, goal, -torch.ones_like(goal, dtype=bias.dtype))
+            sums += share.sum(dim=0)
+            errors[rows] = share
+    return total, sums
 
 
 def linear_cross_entropy(x: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, bf16: bool = False) -> Tensor:

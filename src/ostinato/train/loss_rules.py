@@ -58,9 +58,11 @@ def context_unused(history: History) -> Diagnosis | None:
     return Diagnosis(
         "context-unused",
         "warning",
-        f"the training loss stays at {now:.2f} nats, the entropy of single tokens without context ({unigram:.2f}), "
+        f"after {history.step:,} updates the training loss stays at {now:.2f} nats, the entropy of single tokens without context ({unigram:.2f}), "
         f"though the gradient norm is {history.recent[-1].norm:.2g}: the context is not used",
-        f"{TARGETS_ADVICE}; if they are, train longer or change the learning rate",
+        "train longer first: word models stay here for some hundred updates"
+        if history.step < PLATEAU
+        else f"{TARGETS_ADVICE}; if it is, change the learning rate",
         {"loss": now, "unigram_nats": unigram, "fall": before - now, "gradient_norm": history.recent[-1].norm},
     )
 

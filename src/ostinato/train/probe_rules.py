@@ -17,7 +17,7 @@ BACK = 3  # steps back at which a gradient through time must still be alive
 FADED = 1e-4  # gradient BACK steps ago over the newest: measured 2e-2-6e-1 when healthy, below 1e-5 when broken
 SHALLOW = 1e-4  # gradient of a parameter over the largest: measured 8e-3 and more when healthy, 2e-5 when too deep
 
-SATURATED = 0.8  # share of a gate's values at the ends: measured up to 0.41 when healthy, 0.84-1 when broken
+SATURATED = 0.9  # share of a gate's values at the ends: up to 0.84 early in healthy word models, 0.95-1 when broken
 DEAD = 0.4  # share of relu units that never fire: measured up to 0.01 when healthy
 DEAD_LAYER = 0.9  # share at which a layer passes nothing on
 DEAD_ADVICE = "use a smaller learning rate or another activation, and do not start biases far below 0"
