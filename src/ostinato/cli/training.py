@@ -97,7 +97,7 @@ def callbacks(watch: Any, tensorboard: bool) -> Any:
 
     return Callbacks(
         watch=watch,
-        warn=lambda diagnosis: say(f"doctor: {diagnosis.name}: {diagnosis.finding} {diagnosis.advice}"),
+        warn=lambda diagnosis: say(f"doctor: {diagnosis.name}: {diagnosis.finding}\n        {diagnosis.advice}"),
         note=say,
         tensorboard=tensorboard,
     )

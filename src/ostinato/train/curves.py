@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -46,6 +46,7 @@ TICKS = (
     (1, 1.1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 9),
 )
 MOST_TICKS = 8
+FEW_TICKS = 4  # in a low panel
 MARGINS = {"left": 0.09, "right": 0.985, "top": 0.95, "bottom": 0.08, "hspace": 0.24}
 """Fixed: matplotlib's layout solver gives slightly other numbers from run to run."""
 METADATA = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
@@ -120,7 +121,8 @@ def compose(curves: Mapping[str, Curves]) -> Figure:
     for axes in (top, middle, bottom):
         tidy(axes)
     log_axis(top, *perplexity_range(curves.values()))
-    log_axis(middle, *middle.dataLim.intervaly)
+    lowest, highest = middle.dataLim.intervaly
+    log_axis(middle, lowest, highest, FEW_TICKS)
     bottom.set_ylim(bottom=0)
     bottom.set_xlim(left=0)
     bottom.set_xlabel("tokens")
@@ -159,13 +161,13 @@ def tidy(axes: Axes) -> None:
     axes.tick_params(length=3, width=0.6)
 
 
-def perplexity_range(curves: Sequence[Curves] | Any) -> tuple[float, float]:
+def perplexity_range(curves: Iterable[Curves]) -> tuple[float, float]:
     """The range worth showing: a first report that is worse than guessing evenly does not flatten the rest."""
     values = [min(value, 1.5 * run.outputs) for run in curves for _, value in run.train + run.valid]
     return (min(values), max(values)) if values else (1.0, 10.0)
 
 
-def log_axis(axes: Axes, low: float, high: float) -> None:
+def log_axis(axes: Axes, low: float, high: float, most: int = MOST_TICKS) -> None:
     """A logarithmic axis over the range with a few plain numbers on it."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
@@ -175,25 +177,25 @@ def log_axis(axes: Axes, low: float, high: float) -> None:
     low, high = low / room, high * room
     axes.set_yscale("log")
     axes.set_ylim(low, high)
-    axes.yaxis.set_major_locator(FixedLocator(round_numbers(low, high)))
+    axes.yaxis.set_major_locator(FixedLocator(round_numbers(low, high, most)))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}" if value < 1e6 else f"{value:.0e}"))
 
 
-def round_numbers(low: float, high: float) -> list[float]:
+def round_numbers(low: float, high: float, most: int = MOST_TICKS) -> list[float]:
     """Two or more round numbers between low and high (0 < low < high), as many as fit on an axis."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     chosen: list[float] = []
     for factors in TICKS:
         found = [factor * 10.0**decade for decade in range(first, last + 1) for factor in factors]
         found = [value for value in found if low <= value <= high]
-        if len(found) > MOST_TICKS:
+        if len(found) > most:
             break
         chosen = found
     if len(chosen) >= 2:
         return chosen
-    if last - first > MOST_TICKS:  # many decades: some of them
-        return [10.0**decade for decade in range(first + 1, last, (last - first) // MOST_TICKS + 1)]
+    if last - first > most:  # many decades: some of them
+        return [10.0**decade for decade in range(first + 1, last, (last - first) // most + 1)]
     step = 10.0 ** math.floor(math.log10((high - low) / 2))  # less than a decade: evenly
     step *= 1 if high - low < 6 * step else 5
     return [step * number for number in range(math.ceil(low / step), math.floor(high / step) + 1)]

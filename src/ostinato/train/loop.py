@@ -286,7 +286,7 @@ class Trainer:
         self._stop("diverged")
         raise DivergedError(
             f"{self.run}: the {what} is {value} at step {self.at.step + 1} (epoch {self.at.epoch + 1}, batch "
-            f"{self.at.batch}), first in parameter {name}; the run keeps "
+            f"{self.at.batch + 1}), first in parameter {name}; the run keeps "
             f"{'checkpoint ' + kept[-1] if kept else 'no checkpoint yet'}: train again with a smaller "
             "--train.learning-rate or --train.clip norm"
         )

@@ -58,8 +58,9 @@ def context_unused(history: History) -> Diagnosis | None:
     return Diagnosis(
         "context-unused",
         "warning",
-        f"after {history.step:,} updates the training loss stays at {now:.2f} nats, the entropy of single tokens without context ({unigram:.2f}), "
-        f"though the gradient norm is {history.recent[-1].norm:.2g}: the context is not used",
+        f"after {history.step:,} updates the training loss stays at {now:.2f} nats, the entropy of single tokens "
+        f"without context ({unigram:.2f}), though the gradient norm is {history.recent[-1].norm:.2g}: the context "
+        "is not used",
         "train longer first: word models stay here for some hundred updates"
         if history.step < PLATEAU
         else f"{TARGETS_ADVICE}; if it is, change the learning rate",
