@@ -357,7 +357,8 @@ def test_standard_input_trains(tmp_path: Path) -> None:
 
 def test_output_is_quiet_where_it_is_piped(tmp_path: Path) -> None:
     text = write(tmp_path / "text.txt")
-    answer = in_a_process("train", "--text", text, "--run-dir", tmp_path / "run", *SMALL)
+    fast = ("--train.learning-rate", "0.03")
+    answer = in_a_process("train", "--text", text, "--run-dir", tmp_path / "run", *SMALL, *fast)
     assert answer.returncode == 0
     assert "\x1b" not in answer.stdout + answer.stderr
     assert answer.stdout.count("\n") == 1

@@ -39,7 +39,7 @@ def demo(*, run_dir: Path = Path("runs/demo")) -> None:
     folder, began = free(run_dir), time.monotonic()
     plans = {
         "kneser-ney-5": Config(model=ModelOptions(kind="ngram", order=5)),
-        "lstm": Config(model=ModelOptions(kind="lstm"), train=TrainOptions(epochs=DEMO_EPOCHS)),
+        "lstm": Config(model=ModelOptions(kind="lstm"), train=TrainOptions(epochs=DEMO_EPOCHS, learning_rate=0.005)),
     }
     runs = []
     with watching() as watch:

@@ -23,7 +23,7 @@ def _finite(value: float) -> float:
 Rate = Annotated[float, Gt(0), AfterValidator(_finite)]
 Amount = Annotated[float, Ge(0), AfterValidator(_finite)]
 
-DEFAULT_RATES = {"sgd": 1.0, "adam": 0.002, "adamw": 0.002}
+DEFAULT_RATES = {"sgd": 1.0, "adam": 0.003, "adamw": 0.003}
 """The learning rate used when none is given, by optimiser."""
 
 
@@ -33,7 +33,7 @@ class TrainOptions:
 
     epochs: Count = 5
     """Passes over the training text."""
-    rows: Count = 32
+    rows: Count = 16
     """Sequences side by side in a batch."""
     bptt: Count = 50
     """Steps the gradient reaches back; the state is carried further, detached."""
@@ -41,7 +41,7 @@ class TrainOptions:
     """Batches whose gradients are added before an update."""
     optimiser: Literal["sgd", "adam", "adamw"] = "adamw"
     learning_rate: Rate | None = None
-    """None: 1.0 for sgd, 0.002 for adam and adamw."""
+    """None: 1.0 for sgd, 0.003 for adam and adamw."""
     momentum: Annotated[float, Ge(0), Lt(1)] = 0.0
     """Of sgd."""
     weight_decay: Amount = 0.0
