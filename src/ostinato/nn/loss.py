@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx, once_differentiable
 
 ROWS = 2048  # rows whose gradient [rows, V] is alive at once: bounds memory
+STRIDE = 32  # rows are filled up to a multiple: a library that prepares every shape of a product meets few of them
 CACHED = 128  # rows of logits worked on together: few enough to stay in the cache
 
 
@@ -18,21 +18,24 @@ class _LinearCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, bf16: bool) -> Tensor:
-        inputs, matrix = (x.bfloat16(), weight.bfloat16()) if bf16 else (x, weight)
-        if not any(ctx.needs_input_grad):
-            return sum(
-                (_block(part, matrix, bias, goal, None)[0] for part, goal in _blocks(inputs, targets)), x.new_zeros(())
-            )
+        count, spare = len(x), -len(x) % STRIDE
+        inputs = nn.functional.pad(x, (0, 0, 0, spare))
+        goals = nn.functional.pad(targets, (0, spare))
+        inputs, matrix = (inputs.bfloat16(), weight.bfloat16()) if bf16 else (inputs, weight)
+        wanted = any(ctx.needs_input_grad)
         total, grad_bias = x.new_zeros(()), torch.zeros_like(bias)
-        grad_x, grad_weight = torch.empty_like(x), torch.zeros_like(weight)
-        for number, (part, goal) in enumerate(_blocks(inputs, targets)):
-            errors = matrix.new_empty(len(part), len(weight))
-            loss, sums = _block(part, matrix, bias, goal, errors)
+        grad_x, grad_weight = torch.empty_like(inputs, dtype=x.dtype), torch.zeros_like(weight)
+        for begin in range(0, len(inputs), ROWS):
+            rows = slice(begin, begin + ROWS)
+            part = inputs[rows]
+            errors = matrix.new_empty(len(part), len(weight)) if wanted else None
+            loss, sums = _block(part, matrix, bias, goals[rows], count - begin, errors)
             total += loss
-            grad_bias += sums
-            grad_x[number * ROWS : number * ROWS + len(part)] = torch.mm(errors, matrix)
-            grad_weight += torch.mm(errors.t(), part)
-        ctx.gradients = (grad_x, grad_weight, grad_bias)
+            if errors is not None:
+                grad_bias += sums
+                grad_x[rows] = torch.mm(errors, matrix)
+                grad_weight += torch.mm(errors.t(), part)
+        ctx.gradients = (grad_x[:count], grad_weight, grad_bias) if wanted else (None, None, None)
         return total
 
     @staticmethod
@@ -42,20 +45,22 @@ class _LinearCrossEntropy(torch.autograd.Function):
         return (*(None if part is None else part.mul_(grad) for part in gradients), None, None)
 
 
-def _blocks(inputs: Tensor, targets: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    return zip(torch.split(inputs, ROWS), torch.split(targets, ROWS), strict=True)
+def _block(
+    x: Tensor, matrix: Tensor, bias: Tensor, targets: Tensor, count: int, errors: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """The summed loss of the first `count` rows and the column sums of softmax - onehot.
 
-
-def _block(x: Tensor, matrix: Tensor, bias: Tensor, targets: Tensor, errors: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The summed loss of some rows and the column sums of softmax - onehot, which is written to `errors` [N, V]."""
+    The latter is written to `errors` [N, V], with zeros in the rows beyond `count`.
+    """
     total, sums = bias.new_zeros(()), torch.zeros_like(bias)
     for begin in range(0, len(x), CACHED):
         rows = slice(begin, begin + CACHED)
         goal = targets[rows, None]
         log_probs = torch.log_softmax(torch.mm(x[rows], matrix.t()).to(bias.dtype).add_(bias), dim=1)
-        total -= log_probs.gather(1, goal).sum()
+        total -= log_probs.gather(1, goal)[: count - begin].sum()
         if errors is not None:
             share = log_probs.exp_().scatter_add_(1, goal, -torch.ones_like(goal, dtype=bias.dtype))
+            share[max(0, count - begin) :] = 0
             sums += share.sum(dim=0)
             errors[rows] = share
     return total, sums
