@@ -79,14 +79,15 @@ def weights(run: RunDir) -> bytes:
 
 
 @pytest.mark.parametrize("regime", ["sentence", "stream"])
-@pytest.mark.parametrize("stop_at", [1, 13, 29])
-def test_training_2n_steps_equals_n_stop_resume_n(regime: str, stop_at: int, text: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("stop_at", [1, 13, "an epoch's end"])
+def test_training_2n_steps_equals_n_stop_resume_n(regime: str, stop_at: int | str, text: Path, tmp_path: Path) -> None:
     plan = config(text, regime=regime, accumulate=2, warmup=5, checkpoint_every=1000)
     whole = build.train(plan, tmp_path / "whole")
 
     def stop(self: Trainer, *rest: Any) -> None:
         original(self, *rest)
-        self.stop_asked = self.at.step == stop_at
+        ended = self.at.batch == len(self.learner.batches(self.at.epoch))
+        self.stop_asked = ended if isinstance(stop_at, str) else self.at.step == stop_at
 
     original = Trainer._update
     with pytest.MonkeyPatch.context() as patch:
@@ -177,10 +178,11 @@ def test_a_not_finite_loss_stops_the_run_at_the_last_good_checkpoint(text: Path,
 
 
 def test_early_stopping_keeps_the_best_weights(text: Path, tmp_path: Path) -> None:
-    plan = config(text, epochs=60, patience=2, learning_rate=0.05, schedule="constant")
+    plan = config(text, epochs=60, patience=2, learning_rate=0.05, schedule="constant", validate_every=11)
     run = build.train(plan, tmp_path / "run")
     valid = [event["valid_loss"] for event in run.events() if event.get("valid_loss") is not None]
-    assert len(valid) < 60
+    assert run.events()[-1]["reason"] == "patience"
+    assert run.events()[-1]["step"] % 11 == 0
     assert np.argmin(valid) == len(valid) - 3
     score = build.LanguageLearner(  # the saved model is the one of the lowest validation loss
         load(run.path).model.network,

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -76,7 +76,7 @@ class Position:
     best: float = math.inf  # lowest validation loss, nats a token
     best_step: int = 0
     waited: int = 0  # validations since then
-    done: bool = False
+    ended: Literal["", "epochs", "patience"] = ""  # why training is over, if it is
 
 
 @dataclass
@@ -125,17 +125,17 @@ class Trainer:
         """
         with self.run.lock(), self._signals():
             self._begin()
-            if self.at.done:
-                return self.at
-            reason = "epochs"
-            while not self.at.done:
-                if self._epoch():
-                    reason = "patience"
-                    break
-            self.at = replace(self.at, done=True, seconds=self._seconds())
-            self._stop(reason)
-            self._checkpoint()
+            if not self._complete():
+                while not self.at.ended:
+                    self._epoch()
+                self._stop(self.at.ended)
+                self._checkpoint()
         return self.at
+
+    def _complete(self) -> bool:
+        """Whether the run had already stopped of itself, so that there is nothing left to do."""
+        events = self.run.events()
+        return bool(self.at.ended) and events[-1].get("event") == "stop"
 
     def _begin(self) -> None:
         saved = self.run.load_checkpoint()
@@ -151,36 +151,30 @@ class Trainer:
             self.run.cut_log(self.at.step)
             for event in self.run.events():
                 self.doctor.see(event)
-            if not self.at.done:
+            if not self.at.ended:
                 self._log({"event": "resume"})
         self.began = time.monotonic() - self.at.seconds
         self.window = Window(began=time.monotonic())
 
-    def _epoch(self) -> bool:
-        """Train to the end of the current epoch; return whether patience ran out."""
-        batches = self.learner.batches(self.at.epoch)
-        while self.at.batch < len(batches):
-            group = [
-                batches[i] for i in range(self.at.batch, min(self.at.batch + self.options.accumulate, len(batches)))
-            ]
-            self._update(group, (self.at.epoch + self.at.batch / len(batches)) / self.options.epochs)
-            if self.stop_asked:
+    def _epoch(self) -> None:
+        """Train to the end of the current epoch, or of training."""
+        batches, epoch = self.learner.batches(self.at.epoch), self.at.epoch
+        while self.at.epoch == epoch and not self.at.ended:
+            first = self.at.batch
+            group = [batches[i] for i in range(first, min(first + self.options.accumulate, len(batches)))]
+            self._update(group, (epoch + first / len(batches)) / self.options.epochs)
+            if self.at.batch == len(batches):
+                last = epoch + 1 == self.options.epochs
+                self.at = replace(self.at, epoch=epoch + 1, batch=0, ended="epochs" if last else "")
+            self._after_update(epoch_ended=self.at.epoch > epoch)
+            if self.stop_asked and not self.at.ended:
                 self._checkpoint()
                 self._stop("interrupted")
                 raise Interrupted(f"stopped at step {self.at.step}; `ostinato resume {self.run}` goes on from here")
-            ended = self.at.batch >= len(batches)
-            if ended:
-                epoch = self.at.epoch + 1
-                self.at = replace(self.at, epoch=epoch, batch=0, done=epoch == self.options.epochs)
-            self._after_update(ended)
-            if ended:
-                break
-        return bool(self.options.patience) and self.at.waited >= self.options.patience
 
     def _after_update(self, epoch_ended: bool) -> None:
         every = self.options.validate_every
-        validate = self.at.step % every == 0 if every else epoch_ended
-        validate = validate or self.at.done
+        validate = bool(self.at.ended) or (self.at.step % every == 0 if every else epoch_ended)
         if validate or self.at.step % self.options.report_every == 0:
             self._report(validate)
         if validate or self.at.step % self.options.checkpoint_every == 0:
@@ -265,7 +259,9 @@ class Trainer:
             self.learner.save(self.run)
         else:
             factor = self.at.factor * (self.options.decay if self.options.schedule == "plateau" else 1.0)
-            self.at = replace(self.at, waited=self.at.waited + 1, factor=factor)
+            waited = self.at.waited + 1
+            tired = 0 < self.options.patience <= waited and not self.at.ended
+            self.at = replace(self.at, waited=waited, factor=factor, ended="patience" if tired else self.at.ended)
         return loss
 
     def _look(self) -> None:
