@@ -105,7 +105,7 @@ def test_the_gates_of_an_unrolled_cell_are_those_of_its_steps(name: str) -> None
     cell, xs = make(name, {}), sequence()
     outputs, state, gates = unroll(cell, cell.init_state(2), xs)
     expected, end = Cell.scan(cell, cell.init_state(2), xs)
-    torch.testing.assert_close(outputs, expected)
+    torch.testing.assert_close(torch.stack(outputs, dim=1), expected)
     assert len(gates) == 9
     torch.testing.assert_close(gates[0][0], cell.gates(cell.init_state(2), xs[:, 0])[0])
     torch.testing.assert_close(state[0], end[0])

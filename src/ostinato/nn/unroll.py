@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor, nn
 
 from ostinato.nn.cells import Cell
@@ -69,11 +68,14 @@ class Stack(nn.Module):
         return outputs + inputs if self.residual and inputs.shape == outputs.shape else outputs
 
 
-def unroll(cell: Cell, state: Any, xs: Tensor) -> tuple[Tensor, Any, list[Any]]:
-    """A loop of `step` over `xs` [B, T, D] that also keeps the gates of every step."""
+def unroll(cell: Cell, state: Any, xs: Tensor) -> tuple[list[Tensor], Any, list[Any]]:
+    """A loop of `step` over `xs` [B, T, D]: the output [B, H] of every step, the last state, the gates of every step.
+
+    The outputs are not stacked, so that the recurrence itself hangs on each of them.
+    """
     outputs, gates = [], []
     for x in xs.unbind(dim=1):
         gates.append(cell.gates(state, x))
         output, state = cell.step(state, x)
         outputs.append(output)
-    return torch.stack(outputs, dim=1), state, gates
+    return outputs, state, gates

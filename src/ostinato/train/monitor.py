@@ -21,6 +21,7 @@ its range; `dead` the share of units that never leave zero (relu).
 
 from __future__ import annotations
 
+import importlib.util
 import math
 from pathlib import Path
 from typing import Any
@@ -29,8 +30,8 @@ import torch
 from torch import Tensor, nn
 
 from ostinato.core.errors import ConfigError
-from ostinato.nn.cells import Cell
 from ostinato.nn.networks import NPLM, RecurrentNetwork
+from ostinato.nn.unroll import unroll
 from ostinato.text.batch import Batch
 
 EDGE = 0.01  # how near to the end of its range an activation counts as saturated
@@ -46,14 +47,18 @@ def describe(network: nn.Module) -> dict[str, Any]:
     }
 
 
+def require_tensorboard() -> None:
+    """Raise ConfigError if TensorBoard is not installed."""
+    if importlib.util.find_spec("tensorboard") is None:
+        raise ConfigError("--tensorboard needs a package: `pip install 'ostinato[tensorboard]'`")
+
+
 class Board:
-    """Writes the numbers of every event for TensorBoard. Raises ConfigError if it is not installed."""
+    """Writes the numbers of every event for TensorBoard."""
 
     def __init__(self, folder: Path):
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError:
-            raise ConfigError("--tensorboard needs a package: `pip install 'ostinato[tensorboard]'`") from None
+        from torch.utils.tensorboard import SummaryWriter
+
         self.writer = SummaryWriter(str(folder))
 
     def write(self, event: dict[str, Any]) -> None:
@@ -113,7 +118,7 @@ def _look(network: RecurrentNetwork, batch: Batch) -> dict[str, Any]:
     state = network.stack.init_state(len(inputs))
     outputs, activations = [], []
     for layer, (cell, before) in enumerate(zip(network.stack.cells, state.layers, strict=True)):
-        steps, gates = _unroll(cell, before, xs)
+        steps, _, gates = unroll(cell, before, xs)
         outputs.append(steps)
         activations.append(
             {name: _shares(name, [step[place] for step in gates]) for place, name in enumerate(gates[0]._fields)}
@@ -128,16 +133,6 @@ def _look(network: RecurrentNetwork, batch: Batch) -> dict[str, Any]:
     grads = iter(torch.autograd.grad(loss, [output for steps in outputs for output in steps]))
     by_layer = [torch.stack([next(grads) for _ in steps], dim=1) for steps in outputs]
     return {"through_time": [_by_distance(grad, last) for grad in by_layer], "activations": activations}
-
-
-def _unroll(cell: Cell, state: Any, xs: Tensor) -> tuple[list[Tensor], list[Any]]:
-    """The outputs and gates of every step, not stacked, so that the recurrence itself hangs on each output."""
-    outputs, gates = [], []
-    for x in xs.unbind(dim=1):
-        gates.append(cell.gates(state, x))
-        output, state = cell.step(state, x)
-        outputs.append(output)
-    return outputs, gates
 
 
 def _hidden(network: NPLM, batch: Batch) -> dict[str, dict[str, float]]:

@@ -31,6 +31,7 @@ from ostinato.text.corpora import Corpus, prepare
 from ostinato.train.checkpoint import as_array
 from ostinato.train.doctor import Diagnosis
 from ostinato.train.loop import Trainer
+from ostinato.train.monitor import require_tensorboard
 from ostinato.train.options import TrainOptions
 
 
@@ -130,6 +131,8 @@ def train(config: Config, run_dir: str | Path, callbacks: Callbacks | None = Non
     """
     callbacks = callbacks or Callbacks()
     config.check()
+    if callbacks.tensorboard:
+        require_tensorboard()
     config = replace(config, train=settle(config.train))
     with RunDir.create(run_dir) as part:
         corpus = prepare(config.data, part.path / "data", callbacks.watch)
