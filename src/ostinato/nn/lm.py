@@ -13,7 +13,7 @@ from ostinato.core.state import State, map_leaves
 from ostinato.core.vocabulary import Ids, LogProbs, Vocabulary
 from ostinato.nn.networks import Network
 
-LOGITS = 1 << 24  # numbers of log-probs alive at once while scoring (64 MiB)
+LOGITS = 1 << 21  # numbers of log-probs alive at once while scoring (8 MiB): few enough to stay in the cache
 
 
 class NeuralLM:
