@@ -12,8 +12,9 @@ TARGET = Path(__file__).parent / "cli.md"
 def text() -> str:
     """The reference of every command, as Markdown."""
     load_commands()
-    body = app.generate_docs()
-    lines = [line for line in body.splitlines() if "install-completion" not in line]
+    head, *sections = app.generate_docs().split("\n## ")
+    body = "\n## ".join([head, *(part for part in sections if not part.startswith("ostinato --"))])
+    lines = [line for line in body.splitlines() if "(#ostinato-install-completion)" not in line]
     return "<!-- made by docs/generate_cli.py; do not edit -->\n\n" + "\n".join(lines).rstrip() + "\n"
 
 

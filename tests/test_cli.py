@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -157,6 +158,69 @@ def test_a_broken_pipe_is_quiet(home: Path) -> None:
     assert answer.stderr == ""
 
 
+def test_score_tells_the_good_lines_before_a_bad_one(ostinato: Any, home: Path) -> None:
+    (home / "half.txt").write_bytes(b"the cat sees a dog .\nthe bird likes\n\xff\nthe end\n")
+    answer = ostinato("score", home / "kn", home / "half.txt")
+    assert answer.code == 1
+    assert answer.out.count("\n") == 2
+    assert "half.txt:3: " in answer.err
+    (home / "half.txt").unlink()
+
+
+def test_ctrl_c_while_waiting_for_input_is_quiet(home: Path) -> None:
+    words = [sys.executable, "-m", "ostinato", "score", str(home / "kn"), "-"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b"the cat\n")
+        process.stdin.flush()
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+        assert process.stderr is not None
+        assert b"Traceback" not in (told := process.stderr.read())
+        assert b"Fatal" not in told
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_full_standard_output_is_one_line(home: Path) -> None:
+    words = [sys.executable, "-m", "ostinato", "evaluate", str(home / "kn"), "-q"]
+    with Path("/dev/full").open("w") as full:
+        answer = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert answer.returncode == 1
+    assert answer.stderr == "ostinato: standard output: No space left on device\n"
+
+
+@pytest.mark.parametrize("name", ["kn", "mixture", "lstm"])
+def test_resuming_what_is_finished_is_harmless(ostinato: Any, home: Path, name: str) -> None:
+    before = (home / name / "model.safetensors").read_bytes()
+    assert ostinato("resume", home / name, "-q").code == 0
+    assert (home / name / "model.safetensors").read_bytes() == before
+
+
+def test_a_run_that_went_wild_ends_and_is_diagnosed(ostinato: Any, home: Path, tmp_path: Path) -> None:
+    ostinato("train", "--text", home / "text.txt", *SMALL, "--train.learning-rate", "1e30", "--run-dir", tmp_path / "w")
+    found = ostinato("doctor", tmp_path / "w", "--json").json["diagnoses"]
+    assert {"loss-near-uniform", "not-finite", "validation-above-uniform", "loss-rising"} & {
+        one["name"] for one in found
+    }
+
+
+def test_members_of_a_mixture_are_told_apart(ostinato: Any, home: Path, tmp_path: Path) -> None:
+    answer = ostinato("mix", home / "kn", home / "kn", "--run-dir", tmp_path / "m", "--json", "-q")
+    assert [member["weight"] for member in answer.json["members"]] == pytest.approx([0.5, 0.5])
+    shown = ostinato("show", tmp_path / "m", "--json").json
+    assert shown["model"]["kind"] == "mixture"
+    assert "options" not in shown
+
+
+def test_bits_a_character_are_marked_where_words_are_unknown(ostinato: Any, home: Path, tmp_path: Path) -> None:
+    (tmp_path / "zebras.txt").write_text("the zebra likes a dog .\n")
+    assert "≥ " in ostinato("evaluate", home / "kn", tmp_path / "zebras.txt").out
+    assert "≥ " in ostinato("compare", home / "kn", "--text", tmp_path / "zebras.txt").out
+    assert "≥" not in ostinato("evaluate", home / "kn", home / "other.txt").out
+
+
 @pytest.mark.parametrize("name", ["kn", "lstm", "chars", "mixture"])
 def test_generation_is_the_same_for_the_same_seed(ostinato: Any, home: Path, name: str) -> None:
     first, again, other = (
@@ -185,7 +249,7 @@ def test_a_stream_model_generates_over_line_ends(ostinato: Any, home: Path) -> N
 
 def test_compare_puts_the_best_first_and_keeps_signatures_apart(ostinato: Any, home: Path) -> None:
     rows = ostinato("compare", home / "kn", home / "lstm", home / "mixture", "--json", "-q").json["rows"]
-    by_name = {row["run"]: row for row in rows}
+    by_name = {Path(row["run"]).name: row for row in rows}
     assert by_name["mixture"]["perplexity"] < min(by_name["kn"]["perplexity"], by_name["lstm"]["perplexity"])
     assert by_name["kn"]["state_bytes"] == 8
     assert by_name["lstm"]["state_bytes"] == 4 * 8 * 2
@@ -273,6 +337,17 @@ WRONG: dict[str, tuple[tuple[str, ...], int, str]] = {
     "mix of strangers": (("mix", "HOME/kn", "HOME/chars", "--run-dir", "RUN"), 1, "different vocabularies"),
     "mix of one": (("mix", "HOME/kn", "--run-dir", "RUN"), 2, "at least two"),
     "plot of an ngram": (("plot", "HOME/kn", "--out", "RUN"), 1, "kn"),
+    "seed too large": ((*TRAIN, "--train.seed", "18446744073709551616"), 2, "seed"),
+    "hidden too large": ((*TRAIN, "--text", "HOME/text.txt", "--model.hidden", "99999999"), 2, "hidden"),
+    "no memory for it": (
+        (*TRAIN, "--text", "HOME/text.txt", "--model.hidden", "65536", "--model.layers", "65536"),
+        1,
+        "out of memory",
+    ),
+    "forget bias nan": ((*TRAIN, "--model.forget-bias", "nan"), 2, "forget_bias"),
+    "threshold nan": (("evaluate", "HOME/kn", "--max-ppl", "nan"), 2, "above 0"),
+    "plot to nowhere": (("plot", "HOME/lstm", "--out", ""), 2, "--out"),
+    "run is a file": (("train", "--run-dir", "HOME/text.txt"), 1, "choose another --run-dir$"),
     "no command": (("trian",), 2, "train"),
 }
 

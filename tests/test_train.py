@@ -135,6 +135,18 @@ def test_a_killed_run_resumes_bit_for_bit(number: signal.Signals, code: int, tex
     assert weights(parts) == weights(RunDir(whole))
 
 
+def test_a_damaged_checkpoint_is_passed_over_and_told(text: Path, tmp_path: Path) -> None:
+    plan = config(text, epochs=3)
+    whole = build.train(plan, tmp_path / "whole")
+    run = build.train(plan, tmp_path / "run")
+    newest = run.checkpoints()[-1] / "state.safetensors"
+    newest.write_bytes(newest.read_bytes()[:-9])
+    told: list[str] = []
+    build.resume(run.path, build.Callbacks(warn=lambda diagnosis: told.append(diagnosis.name)))
+    assert told[0] == "damaged-checkpoint"
+    assert weights(run) == weights(whole)
+
+
 def test_resuming_a_finished_run_changes_nothing(text: Path, tmp_path: Path) -> None:
     run = build.train(config(text), tmp_path / "run")
     before, log = weights(run), (run.path / "log.jsonl").read_bytes()

@@ -105,7 +105,8 @@ class RunDir:
         path = self.path / "model.safetensors"
         if not path.is_file():
             raise FormatError(
-                f"{self.path}: there is no trained model in this run yet; `ostinato resume {self.path}` trains on"
+                f"{self.path}: there is no trained model in this run; if it was stopped early, "
+                f"`ostinato resume {self.path}` trains on, else restore model.safetensors"
             )
         return load_arrays(path)
 
@@ -163,9 +164,21 @@ class RunDir:
             shutil.rmtree(old, ignore_errors=True)
 
     def load_checkpoint(self) -> tuple[Arrays, dict[str, Any]] | None:
-        """The newest checkpoint, or None if there is none yet. Raises FormatError if it is damaged."""
-        found = self.checkpoints()
-        return load_arrays(found[-1] / "state.safetensors") if found else None
+        """The newest checkpoint that is whole, or None if there is none yet; `damaged` names those passed over.
+
+        Raises FormatError if there are some and all are damaged.
+        """
+        damaged: list[str] = []
+        for path in reversed(self.checkpoints()):
+            try:
+                arrays, about = load_arrays(path / "state.safetensors")
+            except FormatError as fault:
+                damaged.append(path.name)
+                if len(damaged) == len(self.checkpoints()):
+                    raise fault from None
+            else:
+                return arrays, about | {"damaged": damaged}
+        return None
 
     def training_seconds(self) -> float | None:
         """Seconds of training until the run last stopped, or None if it has not."""
@@ -176,8 +189,10 @@ class RunDir:
 def refuse_existing(target: Path) -> None:
     """Raise StorageError if there is something at `target`."""
     if target.exists() and not (target.is_dir() and not any(target.iterdir())):
+        resumable = (target / "config.toml").is_file()
         raise StorageError(
-            f"{target} already exists; choose another --run-dir, or go on with it: `ostinato resume {target}`"
+            f"{target} already exists; choose another --run-dir"
+            + (f", or go on with it: `ostinato resume {target}`" if resumable else "")
         )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +66,12 @@ def load_commands() -> None:
 
 def main(words: list[str] | None = None) -> None:
     """Run the command line and exit with its code."""
-    sys.exit(run(list(sys.argv[1:] if words is None else words)))
+    code = run(list(sys.argv[1:] if words is None else words))
+    if threading.active_count() > 1:  # one that waits for standard input must not hold up the end
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def run(words: list[str]) -> int:
@@ -87,8 +94,15 @@ def run(words: list[str]) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except MemoryError as fault:
-        return fail("out of memory; use a smaller model, --train.rows or text", 1, fault)
+    except OSError as fault:
+        where = f"{fault.filename}: " if fault.filename else "standard output: "
+        code = fail(where + (fault.strerror or str(fault)), 1, fault)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return code
+    except (MemoryError, RuntimeError) as fault:
+        if isinstance(fault, RuntimeError) and "allocate" not in str(fault):
+            raise
+        return fail("out of memory; choose a smaller model, vocabulary or --train.rows", 1, fault)
     except SystemExit as end:
         return int(end.code or 0)
 

@@ -54,7 +54,7 @@ def demo(*, run_dir: Path = Path("runs/demo")) -> None:
         rows = compare.compare(loaded, (), watch=watch)
     show_comparison(rows)
     weights = compare.mixture_weights(loaded[-1])
-    print("mixture = " + " + ".join(f"{weight:.2f} {name}" for name, weight in weights.items()))
+    print("mixture = " + " + ".join(f"{weight:.2f} {name}" for name, weight in weights))
     strategy = make_strategy("sample", {"temperature": 0.8}, {}, {}, 1)
     for seed, model in enumerate(loaded, 1):
         ids, _ = prompt_ids(model, DEMO_PROMPT)

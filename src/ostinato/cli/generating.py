@@ -53,7 +53,8 @@ def generate(
     max_tokens:
         Tokens at most.
     strategy:
-        sample: draw; greedy: the most probable token; beam: the most probable text found by beam search.
+        sample: draw; greedy: the most probable token; beam: the most probable texts found by beam search, each
+        line its log-prob (nats), a tab, the text.
     temperature:
         sample (1.0): below 1 safer, above 1 wilder.
     top_k:
@@ -79,7 +80,7 @@ def generate(
     through_stops:
         A stop symbol is a line end and the text goes on; by default only for models trained on a stream.
     allow_unknown:
-        Read words of the prompt outside the vocabulary as <unk> instead of refusing them.
+        Read words of the prompt outside the vocabulary as `<unk>` instead of refusing them.
     json:
         Print one JSON object a text.
     """

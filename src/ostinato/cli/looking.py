@@ -73,14 +73,16 @@ def doctor(run: Path, *, json: bool = False) -> None:
     from ostinato.runs import RunDir
     from ostinato.train.doctor import diagnose
 
-    found = diagnose(RunDir.open(run).events())
+    events = RunDir.open(run).events()
+    found = diagnose(events)
     if json:
         show_json({"run": str(run), "diagnoses": [diagnosis.to_json() for diagnosis in found]})
         return
     for diagnosis in found:
         print(f"{diagnosis.severity}: {diagnosis.name}\n  {diagnosis.finding}\n  {diagnosis.advice}")
+    trained = any(event["event"] in ("report", "stop") for event in events)
     if not found:
-        print("healthy: nothing to report")
+        print("healthy: nothing to report" if trained else "nothing was trained yet")
 
 
 @app.command
@@ -109,6 +111,9 @@ def plot(runs: tuple[Path, ...], /, *, out: Path = Path("curves"), json: bool = 
 
     if not runs:
         raise ConfigError("name at least one run directory")
+    out = out.with_suffix("") if out.suffix in (".svg", ".png") else out
+    if not out.name:
+        raise ConfigError(f"--out names no file: {str(out)!r}; give a path without ending, such as curves")
     events = {str(run): RunDir.open(run).events() for run in runs}
     written = [out.with_name(out.name + ending) for ending in (".svg", ".png")]
     for path in written:

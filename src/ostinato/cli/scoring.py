@@ -13,6 +13,7 @@ from ostinato.cli.app import app
 from ostinato.cli.talk import count, duration, say, show_json, show_table, size, watching
 
 if TYPE_CHECKING:
+    from ostinato.core.score import Score
     from ostinato.tasks.language.compare import Row
 
 Regime = Literal["sentence", "stream"]
@@ -52,9 +53,12 @@ def evaluate(
     json:
         Print one JSON object.
     """
+    from ostinato.core.errors import ConfigError
     from ostinato.tasks.language import evaluate as task
     from ostinato.tasks.language.load import load
 
+    if max_ppl is not None and not max_ppl > 0:
+        raise ConfigError(f"--max-ppl must be a number above 0, got {max_ppl}")
     with watching() as watch:
         score = task.evaluate(load(run), text, regime, watch)
     if json:
@@ -73,7 +77,7 @@ def score(
 ) -> None:
     """Score every line of a text on its own, one line out for each line in, as soon as it comes.
 
-    Columns, tab-separated: nats, words, perplexity (</s> counted), unknown words, the line.
+    Columns, tab-separated: nats, words, perplexity (`</s>` counted), unknown words, the line.
 
     **Examples**
 
@@ -190,7 +194,7 @@ def show_comparison(rows: Sequence[Row]) -> None:
                 row.run,
                 row.kind,
                 f"{row.score.perplexity:.2f}",
-                "-" if row.score.bits_per_char is None else f"{row.score.bits_per_char:.4f}",
+                bits_per_char(row.score),
                 count(row.parameters),
                 size(row.disk_bytes),
                 size(row.state_bytes),
@@ -202,7 +206,15 @@ def show_comparison(rows: Sequence[Row]) -> None:
         share = score.unknown / score.count
         show_table(columns, cells)
         print(f"perplexity per {score.per}, {score.count:,} targets, </s> counted, {share:.1%} unknown")
+        if score.unknown:
+            print("≥: an unknown word costs one token, however long it is")
         print(f"[{signature}]")
+
+
+def bits_per_char(score: Score) -> str:
+    """Bits a character, marked as a lower bound where there are unknown tokens."""
+    bits = score.bits_per_char
+    return "-" if bits is None else f"{'≥ ' if score.unknown else ''}{bits:.4f}"
 
 
 @app.command
@@ -240,7 +252,6 @@ def mix(
 
     with watching() as watch:
         run = task.mix(runs, text, run_dir, watch)
-    loaded = load(run.path)
-    weights = task.mixture_weights(loaded)
-    say("weights: " + ", ".join(f"{name} {weight:.4f}" for name, weight in weights.items()))
-    finish(run, json)
+    weights = task.mixture_weights(load(run.path))
+    say("weights: " + ", ".join(f"{name} {weight:.4f}" for name, weight in weights))
+    finish(run, json, {"members": [{"run": name, "weight": weight} for name, weight in weights]})

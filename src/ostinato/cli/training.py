@@ -103,14 +103,16 @@ def callbacks(watch: Any, tensorboard: bool) -> Any:
     )
 
 
-def finish(run: RunDir, json: bool) -> None:
-    """Score the trained run on its test text, keep the score in the run and print it."""
+def finish(run: RunDir, json: bool, more: dict[str, Any] | None = None) -> None:
+    """Score the trained run on its test text, keep the score in the run and print it, with `more` in the JSON."""
     from ostinato.tasks.language import build
 
     with watching() as watch:
         score = build.keep_results(run, watch)
     if json:
-        show_json({"run": str(run), **score.to_json()})
+        show_json({"run": str(run), **score.to_json(), **(more or {})})
     else:
         print(score)
+    if not (run.path / "data" / "test").is_dir():
+        say("no test text was given: this is the score on the validation text")
     say(f"{run} is ready. Next: `ostinato generate {run}`, `ostinato evaluate {run} FILE`, `ostinato doctor {run}`.")

@@ -44,7 +44,10 @@ class Score:
 
     @property
     def bits_per_char(self) -> float | None:
-        """Bits a character of the text: comparable across tokenisations. None if characters are not known."""
+        """Bits a character of the text: comparable across tokenisations. None if characters are not known.
+
+        With unknown tokens it is a lower bound: such a token costs once, however long the word is.
+        """
         return self.nats / self.characters / math.log(2) if self.characters else None
 
     @property
@@ -72,7 +75,7 @@ class Score:
     def __str__(self) -> str:
         share = self.unknown / self.count if self.count else 0.0
         chars = self.bits_per_char
-        more = "" if chars is None else f", {chars:.4f} bits/char"
+        more = "" if chars is None else f", {'≥ ' if self.unknown else ''}{chars:.4f} bits/char"
         return (
             f"{self.perplexity:.2f} perplexity per {self.per}, {self.bits:.4f} bits/{self.per}{more} "
             f"({self.count:,} targets, </s> counted, {share:.1%} unknown) [{self.signature}]"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from annotated_types import Ge, Lt
+from annotated_types import Ge, Le, Lt
 from pydantic.dataclasses import dataclass
 
 from ostinato.core.config import STRICT
 
-Size = Annotated[int, Ge(1)]
+Size = Annotated[int, Ge(1), Le(1 << 16)]
 Share = Annotated[float, Ge(0), Lt(1)]
 
 
@@ -38,7 +38,7 @@ class ElmanOptions(RecurrentOptions):
 class LSTMOptions(RecurrentOptions):
     """Options of the LSTM."""
 
-    forget_bias: float = 1.0
+    forget_bias: Annotated[float, Ge(-100), Le(100)] = 1.0
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -104,8 +104,9 @@ class LineReader:
             yield from self._decoded(pending.removeprefix(_BOM) if first else pending, before)
 
     def _decoded(self, chunk: bytes, before: int) -> Iterator[str]:
-        """The lines of a chunk that comes after `before` line ends."""
+        """The lines of a chunk that comes after `before` line ends; those before a fault come before its error."""
         if (at := chunk.find(b"\0")) >= 0:
+            yield from self._sound(chunk, at, before)
             line = before + chunk.count(b"\n", 0, at) + 1
             raise DataError(
                 f"{self.name}:{line}: binary data (a NUL byte), not text; give a UTF-8 text "
@@ -114,6 +115,7 @@ class LineReader:
         try:
             text = chunk.decode("utf-8")
         except UnicodeDecodeError as fault:
+            yield from self._sound(chunk, fault.start, before)
             line = before + chunk.count(b"\n", 0, fault.start) + 1
             column = fault.start - chunk.rfind(b"\n", 0, fault.start)
             raise DataError(
@@ -126,6 +128,12 @@ class LineReader:
             kept = line_text.removesuffix("\r")
             if self.empty_lines == "keep" or (kept and not kept.isspace()):
                 yield kept
+
+    def _sound(self, chunk: bytes, fault: int, before: int) -> Iterator[str]:
+        """The lines of a chunk that end before the byte at `fault`."""
+        end = chunk.rfind(b"\n", 0, fault)
+        if end >= 0:
+            yield from self._decoded(chunk[:end], before)
 
 
 def _cut(line: bytes) -> tuple[bytes, bytes]:

@@ -22,7 +22,8 @@ from ostinato.core.state import map_leaves
 from ostinato.runs import RunDir
 from ostinato.text.batch import Batch
 from ostinato.train import checkpoint, monitor, optimise
-from ostinato.train.doctor import Diagnosis, Watcher
+from ostinato.train.diagnosis import Diagnosis
+from ostinato.train.doctor import Watcher
 from ostinato.train.options import TrainOptions
 
 
@@ -135,7 +136,7 @@ class Trainer:
     def _complete(self) -> bool:
         """Whether the run had already stopped of itself, so that there is nothing left to do."""
         events = self.run.events()
-        return bool(self.at.ended) and events[-1].get("event") == "stop"
+        return bool(self.at.ended) and bool(events) and events[-1].get("event") == "stop"
 
     def _begin(self) -> None:
         saved = self.run.load_checkpoint()
@@ -152,7 +153,9 @@ class Trainer:
             for event in self.run.events():
                 self.doctor.see(event)
             if not self.at.ended:
-                self._log({"event": "resume"})
+                self._log({"event": "resume", "damaged": about["damaged"]})
+            for name in about["damaged"]:
+                self.warn(damaged_checkpoint(name, self.at.step))
         self.began = time.monotonic() - self.at.seconds
         self.window = Window(began=time.monotonic())
 
@@ -326,6 +329,17 @@ class Trainer:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def damaged_checkpoint(name: str, step: int) -> Diagnosis:
+    """What is said when a checkpoint could not be read and an older one was taken."""
+    return Diagnosis(
+        "damaged-checkpoint",
+        "warning",
+        f"checkpoint {name} is truncated or damaged, training goes on from step {step}",
+        "nothing but time is lost; check the disk",
+        {"checkpoint": name, "step": step},
+    )
 
 
 def perplexity(loss: float) -> float:

@@ -13,7 +13,7 @@ Every event is one line of log.jsonl:
     diverged step, epoch, batch, what ("loss" or "gradient"), parameter (the first that is not finite), value
     stop     step, reason ("epochs" | "patience" | "interrupted" | "diverged"), best (lowest validation loss or
              null), best_step, seconds
-    resume   step
+    resume   step, damaged (names of checkpoints that could not be read)
 
 Losses are nats a token. `low` and `high` are the shares of a gate's values within 0.01 of the two ends of
 its range; `dead` the share of units that never leave zero (relu).

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Annotated, Literal
 
-from annotated_types import Ge, Gt, Lt
+from annotated_types import Ge, Gt, Le, Lt
 from pydantic import AfterValidator
 from pydantic.dataclasses import dataclass
 
@@ -65,7 +65,7 @@ class TrainOptions:
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """bf16: matrix products of training in bfloat16; weights, sums and evaluation stay float32. auto: where the
     processor has such instructions."""
-    seed: Annotated[int, Ge(0)] = 1
+    seed: Annotated[int, Ge(0), Le(2**63 - 1)] = 1
     threads: Count | None = None
     """Processor threads; None: all cores."""
 

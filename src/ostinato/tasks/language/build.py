@@ -133,10 +133,13 @@ def train(config: Config, run_dir: str | Path, callbacks: Callbacks | None = Non
     config.check()
     if callbacks.tensorboard:
         require_tensorboard()
-    config = replace(config, train=settle(config.train))
+    if config.model.kind != "ngram":
+        config = replace(config, train=settle(config.train))
     with RunDir.create(run_dir) as part:
         corpus = prepare(config.data, part.path / "data", callbacks.watch)
-        check_size(config, corpus)
+        if config.model.kind != "ngram":
+            check_size(config, corpus)
+            make_network(config, corpus)  # a network that does not fit into memory is found before the run is made
         part.write_config(to_toml(config))
     return continue_training(RunDir.open(run_dir), config, callbacks)
 
@@ -157,9 +160,8 @@ def has_bf16() -> bool:
 
 def check_size(config: Config, corpus: Corpus) -> None:
     """Raise DataError if the text is too short for one batch of training."""
-    if config.model.kind != "ngram":
-        options = config.train
-        make_batches(config.data.regime, corpus.train, corpus.vocabulary, options.rows, options.bptt, training=True)
+    options = config.train
+    make_batches(config.data.regime, corpus.train, corpus.vocabulary, options.rows, options.bptt, training=True)
 
 
 def resume(run_dir: str | Path, callbacks: Callbacks | None = None) -> RunDir:
@@ -168,6 +170,8 @@ def resume(run_dir: str | Path, callbacks: Callbacks | None = None) -> RunDir:
     Raises FormatError if the run is damaged, ConfigError if its config.toml was changed since.
     """
     run = RunDir.open(run_dir)
+    if (run.path / "members").is_dir():
+        return run  # a mixture is finished when it is made
     config = load_config(run)
     config.check()
     refuse_changes(run, config)
@@ -195,20 +199,26 @@ def plain(config: Config) -> dict[str, Any]:
 
 def continue_training(run: RunDir, config: Config, callbacks: Callbacks) -> RunDir:
     """Train the model of a prepared run to its end."""
-    torch.set_num_threads(config.train.threads or 1)
     corpus = Corpus.open(run.path / "data")
     if config.model.kind == "ngram":
         with run.lock():
             estimate(run, config, corpus, callbacks)
         return run
-    torch.manual_seed(config.train.seed)
-    network = networks[config.model.kind](corpus.vocabulary.outputs, config.model.resolve())
-    network.bf16 = config.train.precision == "bf16"
+    torch.set_num_threads(config.train.threads or 1)
+    network = make_network(config, corpus)
     board = run.path / "tensorboard" if callbacks.tensorboard else None
     learner = LanguageLearner(network, corpus, config)
     trainer = Trainer(learner, run, config.train, callbacks.watch, callbacks.warn, board, plain(config))
     trainer.fit()
     return run
+
+
+def make_network(config: Config, corpus: Corpus) -> Network:
+    """The network of a configuration, its weights drawn with the configuration's seed."""
+    torch.manual_seed(config.train.seed)
+    network = networks[config.model.kind](corpus.vocabulary.outputs, config.model.resolve())
+    network.bf16 = config.train.precision == "bf16"
+    return network
 
 
 def estimate(run: RunDir, config: Config, corpus: Corpus, callbacks: Callbacks) -> None:

@@ -66,7 +66,7 @@ def compare(
                 loaded.kind,
                 score,
                 int(loaded.about["parameters"]),
-                loaded.run.model_bytes + sum(member.model_bytes for member in members(loaded.run)),
+                disk_bytes(loaded.run),
                 states.nbytes(loaded.model.init_state(1)),
                 speed(loaded.model, stream, used),
                 loaded.run.training_seconds(),
@@ -75,9 +75,10 @@ def compare(
     return rows
 
 
-def members(run: RunDir) -> list[RunDir]:
-    """The runs inside a mixture, none for other kinds."""
-    return [RunDir(path) for path in sorted((run.path / "members").glob("[0-9]*"))]
+def disk_bytes(run: RunDir) -> int:
+    """Bytes of the model file, and of those of the runs inside a mixture."""
+    inside = [RunDir(path) for path in (run.path / "members").glob("[0-9]*")]
+    return run.model_bytes + sum(disk_bytes(member) for member in inside)
 
 
 def token_log_probs(loaded: Loaded, stream: TokenStream, regime: str, watch: Watch = unwatched) -> NDArray[np.float64]:
@@ -113,6 +114,7 @@ def mix(paths: Sequence[str | Path], texts: Sequence[str], run_dir: str | Path, 
                     f"{first.run} and {other.run} have different {what} ({a} and {b}); "
                     "train them on the same text with the same data options"
                 )
+    final_stream(first)  # a damaged test text is found before anything is made
     with RunDir.create(run_dir) as part:
         stream = encode_texts(first, texts, watch) if texts else own_stream(first, "valid")
         log_probs = np.stack([token_log_probs(one, stream, first.regime, watch) for one in loaded])
@@ -148,7 +150,7 @@ def copy_run(source: Path, target: Path) -> None:
         shutil.copytree(source / "members", target / "members")
 
 
-def mixture_weights(loaded: Loaded) -> dict[str, float]:
-    """The weight of every member of a mixture, by the name of its run."""
+def mixture_weights(loaded: Loaded) -> list[tuple[str, float]]:
+    """The name and weight of every member of a mixture."""
     assert isinstance(loaded.model, Mixture)
-    return dict(zip(loaded.about["names"], loaded.model.weights.tolist(), strict=True))
+    return list(zip(loaded.about["names"], loaded.model.weights.tolist(), strict=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ostinato.core.errors import DataError
+from ostinato.core.errors import DataError, DivergedError
 from ostinato.core.model import LanguageModel
 from ostinato.core.vocabulary import STOP, UNKNOWN
 from ostinato.decode.diversity import distinct, repeated
@@ -73,11 +73,17 @@ def text_of(loaded: Loaded, ids: Sequence[int]) -> str:
 
 
 def sample_event(model: LanguageModel, pipeline: Pipeline, regime: str) -> dict[str, Any]:
-    """A few texts drawn with a fixed seed, and how much they repeat themselves (means; None if all are short)."""
+    """A few texts drawn with a fixed seed, and how much they repeat themselves (means; None if all are short).
+
+    A model so broken that it offers nothing to draw gives no text.
+    """
     vocabulary = model.vocabulary
     state, tokens = read_prompts(model, [vocabulary.ids([])] * SAMPLES)
     stop = vocabulary.stop if regime == "sentence" else None
-    found = Sample().decode(model, state, tokens, stop=stop, max_tokens=SAMPLE_TOKENS, seed=SAMPLE_SEED)
+    try:
+        found = Sample().decode(model, state, tokens, stop=stop, max_tokens=SAMPLE_TOKENS, seed=SAMPLE_SEED)
+    except DivergedError:
+        found = []
     ids = [row[0].tokens for row in found]
     long = [row for row in ids if len(row) >= 8]
     return {

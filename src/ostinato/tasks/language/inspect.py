@@ -9,6 +9,7 @@ from ostinato.core import state as states
 from ostinato.core.config import flatten
 from ostinato.core.files import read_json
 from ostinato.runs import RunDir
+from ostinato.tasks.language.compare import disk_bytes, mixture_weights
 from ostinato.tasks.language.evaluate import own_stream
 from ostinato.tasks.language.load import load, load_config
 from ostinato.tasks.options import Config
@@ -29,10 +30,11 @@ def describe(path: str | Path) -> dict[str, Any]:
             "platform": environment["platform"],
             "checkpoints": [checkpoint.name for checkpoint in run.checkpoints()],
         },
-        "options": options_of(load_config(run)),
     }
     if (run.path / "model.safetensors").is_file():
         facts |= _model(run)
+    if not (run.path / "members").is_dir():
+        facts["options"] = options_of(load_config(run))
     reports = [event for event in run.events() if event.get("event") == "report"]
     if reports:
         facts["training"] = {key: value for key, value in reports[-1].items() if key != "event"}
@@ -54,7 +56,7 @@ def _model(run: RunDir) -> dict[str, Any]:
     model: dict[str, Any] = {
         "kind": loaded.kind,
         "parameters": int(loaded.about["parameters"]),
-        "model_bytes": run.model_bytes,
+        "model_bytes": disk_bytes(run),
         "state_bytes": states.nbytes(state),
         "regime": loaded.regime,
         "training_seconds": run.training_seconds(),
@@ -62,7 +64,7 @@ def _model(run: RunDir) -> dict[str, Any]:
     if loaded.kind == "ngram":
         model |= {key: str(value) for key, value in loaded.about["table"].items()}
     if loaded.kind == "mixture":
-        model["members"] = ", ".join(loaded.about["names"])
+        model["members"] = ", ".join(f"{weight:.4f} {name}" for name, weight in mixture_weights(loaded))
     text: dict[str, Any] = {
         "outputs": loaded.vocabulary.outputs,
         "vocabulary": loaded.vocabulary.fingerprint,

@@ -29,8 +29,8 @@ class Loaded:
 
     @property
     def name(self) -> str:
-        """The run directory's name."""
-        return self.run.path.resolve().name
+        """The run directory, as it was named."""
+        return str(self.run.path)
 
     @property
     def vocabulary(self) -> Vocabulary:
