@@ -33,6 +33,17 @@ def test_the_fused_loss_agrees_with_cross_entropy(rows: int) -> None:
         torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-10)
 
 
+def test_further_rows_of_a_tied_weight_take_no_part() -> None:
+    torch.manual_seed(0)
+    x, weight, bias = torch.randn(4, 3), torch.randn(7, 3, requires_grad=True), torch.zeros(5)
+    targets = torch.tensor([0, 4, 2, 2])
+    ours = linear_cross_entropy(x, weight, bias, targets)
+    torch.testing.assert_close(ours, linear_cross_entropy(x, weight[:5], bias, targets))
+    (gradient,) = torch.autograd.grad(ours, weight)
+    assert gradient[5:].abs().sum() == 0
+    assert gradient[:5].abs().sum() > 0
+
+
 def test_the_fused_loss_passes_gradcheck() -> None:
     torch.manual_seed(0)
     x, weight, bias = (torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in ((4, 3), (6, 3), (6,)))

@@ -77,8 +77,8 @@ def main(words: list[str] | None = None) -> None:
 def run(words: list[str]) -> int:
     """Run one command; return its exit code: 0 done, 1 failed, 2 usage, 3 threshold missed, 130 stopped."""
     words = join_dashes(take_loudness(words))
-    # Threads that wait by spinning make a step many times slower whenever another program takes a core.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    # Threads that spin for long while waiting make a step many times slower whenever another program takes a core.
+    os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     load_commands()
     try:
         result = app(words, exit_on_error=False, print_error=False, result_action="return_value")

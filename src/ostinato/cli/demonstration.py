@@ -70,7 +70,7 @@ def demo(*, run_dir: Path = Path("runs/demo")) -> None:
 
 
 DEMO_PROMPT = "Return the"
-DEMO_EPOCHS = 6
+DEMO_EPOCHS = 3
 
 
 def free(path: Path) -> Path:

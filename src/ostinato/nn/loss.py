@@ -21,20 +21,21 @@ class _LinearCrossEntropy(torch.autograd.Function):
         count, spare = len(x), -len(x) % STRIDE
         inputs = nn.functional.pad(x, (0, 0, 0, spare))
         goals = nn.functional.pad(targets, (0, spare))
-        inputs, matrix = (inputs.bfloat16(), weight.bfloat16()) if bf16 else (inputs, weight)
+        matrix = weight[: len(bias)]
+        inputs, matrix = (inputs.bfloat16(), matrix.bfloat16()) if bf16 else (inputs, matrix)
         wanted = any(ctx.needs_input_grad)
         total, grad_bias = x.new_zeros(()), torch.zeros_like(bias)
         grad_x, grad_weight = torch.empty_like(inputs, dtype=x.dtype), torch.zeros_like(weight)
         for begin in range(0, len(inputs), ROWS):
             rows = slice(begin, begin + ROWS)
             part = inputs[rows]
-            errors = matrix.new_empty(len(part), len(weight)) if wanted else None
+            errors = matrix.new_empty(len(part), len(bias)) if wanted else None
             loss, sums = _block(part, matrix, bias, goals[rows], count - begin, errors)
             total += loss
             if errors is not None:
                 grad_bias += sums
                 grad_x[rows] = torch.mm(errors, matrix)
-                grad_weight += torch.mm(errors.t(), part)
+                grad_weight[: len(bias)] += torch.mm(errors.t(), part)
         ctx.gradients = (grad_x[:count], grad_weight, grad_bias) if wanted else (None, None, None)
         return total
 
@@ -69,7 +70,8 @@ def _block(
 def linear_cross_entropy(x: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, bf16: bool = False) -> Tensor:
     """Sum over rows of -log softmax(x W^T + b) at the target, in nats.
 
-    x: [N, D]; weight: [V, D]; bias: [V]; targets: [N] below V. `bf16` makes the three matrix products in
+    x: [N, D]; weight: [V, D] or with more rows, which take no part (a tied embedding has two for ids that are
+    only read); bias: [V]; targets: [N] below V. `bf16` makes the three matrix products in
     bfloat16 (float32 sums and softmax). The logits [N, V] are never kept.
     Source: the gradient of the softmax loss, softmax(z) - onehot(target) [Bridle1990].
     """

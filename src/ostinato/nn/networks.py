@@ -44,13 +44,13 @@ class Network(nn.Module):
         raise NotImplementedError
 
     def output_layer(self) -> tuple[Tensor, Tensor]:
-        """The output weight [outputs, D] and bias [outputs]."""
+        """The output weight [outputs or more, D] and bias [outputs]; further rows of the weight take no part."""
         raise NotImplementedError
 
     def log_probs(self, features: Tensor) -> Tensor:
         """Log-probs [..., outputs] (nats) of the next token after features [..., D]."""
         weight, bias = self.output_layer()
-        return torch.log_softmax(nn.functional.linear(features, weight, bias), dim=-1)
+        return torch.log_softmax(nn.functional.linear(features, weight[: self.outputs], bias), dim=-1)
 
     def loss(self, state: Any, inputs: Tensor, targets: Tensor, weight: Tensor) -> tuple[Tensor, Any]:
         """Teacher forcing: the summed -log p (nats) of targets [B, T] where weight is not zero, and the state.
@@ -94,8 +94,7 @@ class RecurrentNetwork(Network):
         return outputs.to(xs.dtype), map_leaves(lambda leaf: leaf.to(xs.dtype), state)
 
     def output_layer(self) -> tuple[Tensor, Tensor]:
-        weight = self.embedding.weight[: self.outputs] if self.output is None else self.output
-        return weight, self.output_bias
+        return self.embedding.weight if self.output is None else self.output, self.output_bias
 
 
 class NPLMState(NamedTuple):

@@ -22,9 +22,9 @@ def make_optimiser(network: nn.Module, options: TrainOptions) -> torch.optim.Opt
     ]
     groups = [group for group in groups if group["params"]]
     if options.optimiser == "sgd":
-        return torch.optim.SGD(groups, lr=options.rate, momentum=options.momentum)
+        return torch.optim.SGD(groups, lr=options.rate, momentum=options.momentum, fused=True)
     kind = torch.optim.Adam if options.optimiser == "adam" else torch.optim.AdamW
-    return kind(groups, lr=options.rate)
+    return kind(groups, lr=options.rate, fused=True)
 
 
 def learning_rate(options: TrainOptions, step: int, share: float, factor: float) -> float:
