@@ -129,7 +129,8 @@ def usage(fault: CycloptsError) -> str:
         prefix = f"{argument.name.lstrip('-')}." if argument is not None else ""
         return prefix + explain(cause)
     text = " ".join(line.strip() for line in str(fault).splitlines() if line.strip())
-    return f"{text} (see `ostinato --help`)"
+    chain = " ".join(["ostinato", *(fault.command_chain or ()), "--help"])
+    return f"{text} (see `{chain}`)"
 
 
 def join_dashes(words: list[str]) -> list[str]:

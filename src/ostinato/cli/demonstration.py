@@ -13,7 +13,7 @@ from ostinato.cli.talk import say, watching
 def demo(*, run_dir: Path = Path("runs/demo")) -> None:
     """Train a 5-gram and an LSTM on Python's own documentation, mix and compare them, and generate.
 
-    Takes about three minutes on two processor cores. Nothing is downloaded.
+    Takes about two minutes on two processor cores. Nothing is downloaded.
 
     **Examples**
 
