@@ -130,16 +130,19 @@ def _bars() -> Iterator[Watch]:
 
 
 def _lines() -> Watch:
-    last = {"at": time.monotonic(), "tokens": 0.0}
+    label, at, tokens = "", time.monotonic(), 0
 
     def watch(progress: Progress) -> None:
+        nonlocal label, at, tokens
         now = time.monotonic()
-        if now - last["at"] < PLAIN_SECONDS:
+        if progress.label != label or progress.tokens < tokens:
+            label, at, tokens = progress.label, now, progress.tokens
+        if now - at < PLAIN_SECONDS:
             return
-        speed = max(0.0, progress.tokens - last["tokens"]) / (now - last["at"])
+        speed = (progress.tokens - tokens) / (now - at)
         share = "" if progress.share is None else f"{progress.share:.0%}, "
         note = f", {progress.note}" if progress.note else ""
         say(f"{progress.label}: {share}{progress.tokens:,} tokens, {speed:,.0f} tokens/s{note}")
-        last.update(at=now, tokens=float(progress.tokens))
+        at, tokens = now, progress.tokens
 
     return watch

@@ -34,6 +34,8 @@ from ostinato.train.loop import Trainer
 from ostinato.train.monitor import require_tensorboard
 from ostinato.train.options import TrainOptions
 
+CHUNK = 1 << 22  # ids counted at once
+
 
 class LanguageLearner:
     """A neural language model as the training loop sees it."""
@@ -45,11 +47,14 @@ class LanguageLearner:
 
     def start_event(self) -> dict[str, Any]:
         """`outputs`, `train_tokens` and `unigram_nats`, the entropy of the training words counted alone."""
-        counts = np.bincount(self.corpus.train.ids, minlength=self.corpus.vocabulary.outputs)
+        ids, outputs = self.corpus.train.ids, self.corpus.vocabulary.outputs
+        counts = np.zeros(outputs, np.int64)
+        for begin in range(0, len(ids), CHUNK):  # the stream may be larger than memory
+            counts += np.bincount(ids[begin : begin + CHUNK], minlength=outputs)
         shares = counts[counts > 0] / counts.sum()
         return {
             "outputs": self.network.outputs,
-            "train_tokens": len(self.corpus.train.ids),
+            "train_tokens": len(ids),
             "unigram_nats": float(-(shares * np.log(shares)).sum()),
         }
 
