@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from ostinato import __version__
 from ostinato.core.errors import FormatError, StorageError
-from ostinato.core.files import atomic_path, read_json, storage_error, write_json, write_text
+from ostinato.core.files import atomic_path, check_format, read_json, storage_error, write_json, write_text
 
 FORMAT = 1
 """Version of everything in a run directory; a newer one is refused."""
@@ -56,7 +56,7 @@ class RunDir:
             raise FormatError(f"{path}: no such run; `ostinato train --run-dir {path}` makes one")
         if not (run.path / "config.toml").is_file() or not (run.path / "environment.json").is_file():
             raise FormatError(f"{path}: not a run directory (it has no config.toml and environment.json)")
-        check_format(run.path / "environment.json", read_json(run.path / "environment.json"))
+        check_format(run.path / "environment.json", read_json(run.path / "environment.json"), FORMAT)
         return run
 
     @classmethod
@@ -196,18 +196,6 @@ def refuse_existing(target: Path) -> None:
         )
 
 
-def check_format(path: Path, about: Mapping[str, Any]) -> None:
-    """Raise FormatError unless this version can read what `path` says of itself."""
-    version = about.get("format")
-    if not isinstance(version, int):
-        raise FormatError(f"{path}: not a file of ours (it states no format version)")
-    if version > FORMAT:
-        raise FormatError(
-            f"{path}: written in format {version} by a newer Ostinato; this version reads up to {FORMAT}, "
-            "so upgrade with `pip install -U ostinato`"
-        )
-
-
 def save_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], about: Mapping[str, Any]) -> None:
     """Write arrays as safetensors with `about`, the format version and a digest in the header, atomically."""
     from safetensors import SafetensorError
@@ -230,7 +218,7 @@ def load_arrays(path: Path) -> tuple[Arrays, dict[str, Any]]:
     try:
         with safe_open(path, framework="numpy") as file:
             about = json.loads((file.metadata() or {})["ostinato"])
-            check_format(path, about)
+            check_format(path, about, FORMAT)
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, not a dict
     except (SafetensorError, OSError, KeyError, ValueError) as fault:
         raise FormatError(f"{path}: truncated, damaged or not ours ({fault}); restore it or train again") from None

@@ -69,3 +69,20 @@ def read_json(path: Path) -> Any:
         raise FormatError(f"{path}: missing; the run is incomplete, restore it or train again") from None
     except ValueError as fault:
         raise FormatError(f"{path}: damaged JSON ({fault}); restore it or train again") from None
+
+
+def check_format(path: Path, about: Any, newest: int) -> None:
+    """Raise FormatError unless `about`, what `path` says of itself, states a format up to the `newest` known.
+
+    Raises TypeError if it is not a table at all, as its reader's other look-ups would.
+    """
+    if not isinstance(about, dict):
+        raise TypeError(f"a table was expected, not a {type(about).__name__}")
+    version = about.get("format")
+    if not isinstance(version, int):
+        raise FormatError(f"{path}: not a file of ours (it states no format version)")
+    if version > newest:
+        raise FormatError(
+            f"{path}: written in format {version} by a newer Ostinato; this version reads up to {newest}, "
+            "so upgrade with `pip install -U ostinato`"
+        )

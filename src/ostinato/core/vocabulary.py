@@ -67,10 +67,6 @@ class Vocabulary:
         packed = json.dumps(self.pieces, ensure_ascii=False).encode("utf8", "surrogatepass")
         return hashlib.sha256(packed).hexdigest()[:12]
 
-    def id(self, piece: str) -> int:
-        """The id of an ordinary piece, or `unknown`."""
-        return self._ids.get(piece, self.unknown)
-
     def ids(self, pieces: Iterable[str]) -> Ids:
         """Ids [T] of ordinary pieces; those outside the vocabulary become `unknown`."""
         get, unknown = self._ids.get, self.unknown

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ostinato.core.config import build
 from ostinato.core.errors import ConfigError, DataError, FormatError
-from ostinato.core.files import read_json, write_json
+from ostinato.core.files import check_format, read_json, write_json
 from ostinato.core.progress import Progress, Watch, unwatched
 from ostinato.core.vocabulary import Vocabulary
 from ostinato.text import vocabulary as vocabularies
@@ -57,11 +57,7 @@ class Corpus:
 def _load_options(path: Path) -> DataOptions:
     content = read_json(path)
     try:
-        if content["format"] > FORMAT:
-            raise FormatError(
-                f"{path}: format {content['format']} is newer than this version of ostinato reads ({FORMAT}); "
-                "upgrade ostinato"
-            )
+        check_format(path, content, FORMAT)
         return build(DataOptions, content["options"], str(path))
     except (KeyError, TypeError, AttributeError, ConfigError) as fault:
         raise FormatError(f"{path}: not a corpus of ours ({fault}); prepare the text again") from None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ostinato.core.errors import ConfigError, FormatError
-from ostinato.core.files import read_json, write_json
+from ostinato.core.files import check_format, read_json, write_json
 from ostinato.text.incremental import Reader, Writer, before_last_word
 from ostinato.text.normalise import Normaliser
 from ostinato.text.tokenise import Tokeniser, tokeniser_from_json
@@ -65,11 +65,7 @@ class Pipeline:
         """The pipeline that `save` wrote. Raises FormatError if the file is damaged or newer."""
         content = read_json(path)
         try:
-            if content["format"] > FORMAT:
-                raise FormatError(
-                    f"{path}: format {content['format']} is newer than this version of ostinato reads ({FORMAT}); "
-                    "upgrade ostinato"
-                )
+            check_format(path, content, FORMAT)
             return cls(Normaliser(content["normalise"]), tokeniser_from_json(content["tokeniser"]))
         except (KeyError, TypeError, AttributeError, ConfigError) as fault:
             raise FormatError(f"{path}: not a text pipeline of ours ({fault}); restore it or train again") from None

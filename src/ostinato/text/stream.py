@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ostinato.core.errors import DataError, FormatError, MismatchError, StorageError
-from ostinato.core.files import read_json, storage_error, write_json
+from ostinato.core.files import check_format, read_json, storage_error, write_json
 from ostinato.core.progress import Watch, unwatched
 from ostinato.core.vocabulary import Ids, Vocabulary
 from ostinato.text.pipeline import Pipeline
@@ -81,11 +81,7 @@ class TokenStream:
         """
         content = read_json(directory / "stream.json")
         try:
-            if content["format"] > FORMAT:
-                raise FormatError(
-                    f"{directory}: format {content['format']} is newer than this version of ostinato reads ({FORMAT}); "
-                    "upgrade ostinato"
-                )
+            check_format(directory, content, FORMAT)
             tokens, kind = int(content["tokens"]), np.dtype(content["dtype"])
             starts = np.array(content["starts"], np.int64)
             facts = {name: content[name] for name in _FACTS}
