@@ -12,7 +12,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "ostinato"
 ROOMS: dict[str, set[str]] = {
     "kernels": set(),
     "core": set(),
-    "text": {"core"},
+    "text": {"core", "kernels"},
     "ngram": {"core", "kernels", "text"},
     "nn": {"core"},
     "decode": {"core"},
@@ -20,7 +20,9 @@ ROOMS: dict[str, set[str]] = {
     "runs": {"core"},
     "train": {"core", "text", "nn", "runs"},
     "tasks": {"core", "text", "ngram", "nn", "decode", "mix", "runs", "train"},
-    "cli": {"core", "text", "ngram", "nn", "decode", "mix", "runs", "train", "tasks"},
+    "kenlm": {"core", "kernels", "text", "ngram", "runs"},
+    "bench": {"core", "kernels", "text", "ngram", "kenlm", "runs", "tasks"},
+    "cli": {"core", "text", "ngram", "nn", "decode", "mix", "runs", "train", "tasks", "bench"},
 }
 LIBRARIES = {"torch": {"nn", "train", "tasks"}, "numba": {"kernels"}, "cyclopts": {"cli"}, "rich": {"cli"}}
 FILES = sorted(SOURCE.rglob("*.py"))

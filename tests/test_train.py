@@ -20,7 +20,7 @@ import torch
 from corpus import write
 from ostinato.core.errors import ConfigError, DivergedError, FormatError, Interrupted, StorageError
 from ostinato.runs import RunDir
-from ostinato.tasks.language import build
+from ostinato.tasks.language import build, learner
 from ostinato.tasks.language.load import load
 from ostinato.tasks.options import Config, ModelOptions
 from ostinato.text.options import DataOptions
@@ -196,7 +196,7 @@ def test_early_stopping_keeps_the_best_weights(text: Path, tmp_path: Path) -> No
     assert run.events()[-1]["reason"] == "patience"
     assert run.events()[-1]["step"] % 11 == 0
     assert np.argmin(valid) == len(valid) - 3
-    score = build.LanguageLearner(  # the saved model is the one of the lowest validation loss
+    score = learner.LanguageLearner(  # the saved model is the one of the lowest validation loss
         load(run.path).model.network,
         build.Corpus.open(run.path / "data"),
         plan,  # type: ignore[attr-defined]
@@ -224,12 +224,12 @@ def test_accumulated_gradients_are_those_of_one_large_batch(text: Path, tmp_path
     run = build.train(replace(plan, train=replace(plan.train, epochs=1)), tmp_path / "run")
     corpus = build.Corpus.open(run.path / "data")
     network = load(run.path).model.network  # type: ignore[attr-defined]
-    learner = build.LanguageLearner(network, corpus, plan)
-    batches = [learner.batches(0)[0], learner.batches(0)[1]]
+    learning = learner.LanguageLearner(network, corpus, plan)
+    batches = [learning.batches(0)[0], learning.batches(0)[1]]
     total = sum(int(batch.weight.sum()) for batch in batches)
-    loss = sum(learner.loss(learner.init_state(len(batch.fresh)), batch)[0] for batch in batches if batch.fresh.all())
+    loss = sum(learning.loss(learning.init_state(len(batch.fresh)), batch)[0] for batch in batches if batch.fresh.all())
     expected = torch.autograd.grad(loss / total, network.output_bias)[0]  # type: ignore[call-overload]
-    trainer = Trainer(learner, run, replace(plan.train, clip="off", learning_rate=1e-12))
+    trainer = Trainer(learning, run, replace(plan.train, clip="off", learning_rate=1e-12))
     assert all(batch.fresh.all() for batch in batches)
     trainer._update(batches, 0.0)
     torch.testing.assert_close(network.output_bias.grad, expected)

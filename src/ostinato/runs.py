@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import json
 import os
 import platform
@@ -30,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ostinato import __version__
+from ostinato.core.arrays import digest, open_arrays
 from ostinato.core.errors import FormatError, StorageError
 from ostinato.core.files import atomic_path, check_format, read_json, storage_error, write_json, write_text
 
@@ -102,18 +102,29 @@ class RunDir:
 
     def load_model(self) -> tuple[Arrays, dict[str, Any]]:
         """The arrays and the header of model.safetensors. Raises FormatError."""
-        path = self.path / "model.safetensors"
-        if not path.is_file():
+        self._require_model()
+        return load_arrays(self.path / "model.safetensors")
+
+    def _require_model(self) -> None:
+        if not (self.path / "model.safetensors").is_file():
             raise FormatError(
                 f"{self.path}: there is no trained model in this run; if it was stopped early, "
                 f"`ostinato resume {self.path}` trains on, else restore model.safetensors"
             )
-        return load_arrays(path)
+
+    def model_kind(self) -> str:
+        """What kind of model model.safetensors holds; only its header is read. Raises FormatError."""
+        self._require_model()
+        path = self.path / "model.safetensors"
+        kind = open_arrays(path)[1].get("kind")
+        if not isinstance(kind, str):
+            raise FormatError(f"{path}: its header names no kind of model; restore it or train again")
+        return kind
 
     @property
     def model_bytes(self) -> int:
-        """Size of the model file on disk, in bytes."""
-        return (self.path / "model.safetensors").stat().st_size
+        """Size of the model file on disk, in bytes; the path itself may be that file."""
+        return (self.path if self.path.is_file() else self.path / "model.safetensors").stat().st_size
 
     def log(self, event: Mapping[str, Any]) -> None:
         """Append one event to log.jsonl. Raises StorageError."""
@@ -225,16 +236,6 @@ def load_arrays(path: Path) -> tuple[Arrays, dict[str, Any]]:
     if about.get("digest") != digest(arrays):
         raise FormatError(f"{path}: the contents were changed after saving; restore the file or train again")
     return arrays, about
-
-
-def digest(arrays: Mapping[str, NDArray[Any]]) -> str:
-    """SHA-256 over names, types, shapes and bytes."""
-    total = hashlib.sha256()
-    for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name])
-        total.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
-        total.update(array.reshape(-1).view(np.uint8).data if array.size else b"")
-    return total.hexdigest()
 
 
 def describe_environment() -> dict[str, Any]:

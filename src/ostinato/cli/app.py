@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,9 @@ from ostinato.core.errors import ConfigError, OstinatoError
 HELP = """
 Small sequence models that remember with a fixed-size state: train, compare, generate.
 
-Every command takes run directories, which `train` makes. Data goes to standard output, remarks to standard
-error. Anywhere: -q quiet, -v more remarks, -vv tracebacks. NO_COLOR is respected.
+A RUN is a directory that `train` makes, or for most commands the file of an n-gram model, which `ngram` makes.
+Data goes to standard output, remarks to standard error. Anywhere: -q quiet, -v more remarks, -vv tracebacks.
+NO_COLOR is respected.
 
 **Examples**
 
@@ -57,11 +59,17 @@ def config_file(app: App, commands: tuple[str, ...], arguments: Any) -> None:
 app.config = (config_file,)
 
 
-def load_commands() -> None:
-    """Import the command files, which put their commands on `app`."""
-    from ostinato.cli import demonstration, generating, looking, scoring, training
+def load_commands(words: Sequence[str] = ()) -> None:
+    """Import the command files, which put their commands on `app`; for `ngram` only its own, since it starts fast."""
+    from ostinato.cli import ngram_looking, ngram_models, ngrams
 
-    assert all((demonstration, generating, looking, scoring, training))
+    assert all((ngram_looking, ngram_models))
+    if "ngram" not in app:
+        app.command(ngrams.ngram_app)
+    if words[:1] != ["ngram"]:
+        from ostinato.cli import demonstration, generating, looking, scoring, training
+
+        assert all((demonstration, generating, looking, scoring, training))
 
 
 def main(words: list[str] | None = None) -> None:
@@ -79,7 +87,7 @@ def run(words: list[str]) -> int:
     words = join_dashes(take_loudness(words))
     # Threads that spin for long while waiting make a step many times slower whenever another program takes a core.
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
-    load_commands()
+    load_commands(words)
     try:
         result = app(words, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
@@ -133,11 +141,15 @@ def usage(fault: CycloptsError) -> str:
     return f"{text} (see `{chain}`)"
 
 
+JOINED = ("--text", "--data.text", "--data.valid", "--data.test", "--arpa", "--heldout", "--valid", "--test")
+"""Options whose value may be `-`."""
+
+
 def join_dashes(words: list[str]) -> list[str]:
     """Words with `--text -` written as `--text=-`, the one way the parser takes standard input there."""
     joined: list[str] = []
     for word in words:
-        if word == "-" and joined and joined[-1] in ("--text", "--data.text", "--data.valid", "--data.test"):
+        if word == "-" and joined and joined[-1] in JOINED:
             joined[-1] += "=-"
         else:
             joined.append(word)

@@ -1,14 +1,14 @@
-"""Commands that score: evaluate, score, compare, mix."""
+"""Commands that score whole texts: evaluate, compare, mix."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
+from ostinato.cli import score as score  # its command; imported here to be found
 from ostinato.cli.app import app
 from ostinato.cli.talk import count, duration, say, show_json, show_table, size, watching
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 Regime = Literal["sentence", "stream"]
 THRESHOLD_MISSED = 3
-TOGETHER = 64  # lines scored side by side when they are there
 
 
 @app.command
@@ -69,75 +68,6 @@ def evaluate(
         say(f"perplexity {score.perplexity:.2f} is above --max-ppl {max_ppl:g}")
         return THRESHOLD_MISSED
     return 0
-
-
-@app.command
-def score(
-    run: Path, text: Annotated[str, Parameter(allow_leading_hyphen=True)] = "-", /, *, json: bool = False
-) -> None:
-    """Score every line of a text on its own, one line out for each line in, as soon as it comes.
-
-    Columns, tab-separated: nats, words, perplexity (`</s>` counted), unknown words, the line.
-
-    **Examples**
-
-    ```
-    ostinato score runs/kn5 speech.txt
-    ostinato score runs/kn5 - --json
-    ```
-
-    Parameters
-    ----------
-    run:
-        The run directory.
-    text:
-        A text file; - is standard input.
-    json:
-        Print one JSON object a line.
-    """
-    from ostinato.tasks.language.evaluate import score_lines
-    from ostinato.tasks.language.load import load
-    from ostinato.text.read import read_lines
-
-    loaded = load(run)
-    for group in score_lines(loaded, as_they_come(read_lines(text, "keep"))):
-        for line in group:
-            if json:
-                show_json(line.to_json())
-            else:
-                print(f"{line.nats:.4f}\t{line.count - 1}\t{line.perplexity:.4f}\t{line.unknown}\t{line.text}")
-        sys.stdout.flush()
-
-
-def as_they_come(lines: Iterator[str]) -> Iterator[list[str]]:
-    """Lines in groups: as many as are there already, at least one, so that a slow writer is answered at once."""
-    import queue
-    import threading
-
-    waiting: queue.Queue[str | BaseException | None] = queue.Queue(maxsize=4 * TOGETHER)
-
-    def read() -> None:
-        try:
-            for line in lines:
-                waiting.put(line)
-            waiting.put(None)
-        except BaseException as fault:
-            waiting.put(fault)
-
-    threading.Thread(target=read, daemon=True).start()
-    ended: str | BaseException | None = ""
-    while isinstance(ended, str):
-        group: list[str] = []
-        ended = waiting.get()
-        while isinstance(ended, str):
-            group.append(ended)
-            if len(group) >= TOGETHER or waiting.empty():
-                break
-            ended = waiting.get()
-        if group:
-            yield group
-    if ended is not None:
-        raise ended
 
 
 @app.command

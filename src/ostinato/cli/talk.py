@@ -58,7 +58,8 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str
     for row in rows:
         table.add_row(*row)
     console = Console()
-    Console(width=max(console.width, 120) if not console.is_terminal else None).print(table)
+    width = max(console.width, 120) if not console.is_terminal else None
+    Console(width=width, markup=False, emoji=False).print(table)
 
 
 def count(number: float | None, suffix: str = "") -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
@@ -35,25 +35,59 @@ class Vocabulary:
     Raises ConfigError for a repeated piece.
     """
 
+    unknown: int
+    stop: int
+    start: int
+    pad: int
+    outputs: int
+    _read: Callable[[], Iterable[str]]
+
     def __init__(self, pieces: Iterable[str]):
         ordinary = tuple(pieces)
-        self.unknown, self.stop = 0, 1
-        self.outputs = len(ordinary) + 2
-        self.start, self.pad = self.outputs, self.outputs + 1
+        self._number(len(ordinary))
         self.pieces = (UNKNOWN, STOP, *ordinary, START, PAD)
-        self._ids = {piece: place for place, piece in enumerate(ordinary, 2)}
         if len(self._ids) != len(ordinary) or self._ids.keys() & {UNKNOWN, STOP, START, PAD}:
             raise ConfigError("a vocabulary lists a piece twice or lists a special symbol")
 
+    def _number(self, ordinary: int) -> None:
+        self.unknown, self.stop = 0, 1
+        self.outputs = ordinary + 2
+        self.start, self.pad = self.outputs, self.outputs + 1
+
+    @classmethod
+    def later(cls, ordinary: int, fingerprint: str, read: Callable[[], Iterable[str]]) -> Vocabulary:
+        """A vocabulary whose pieces are read when they are first asked for, so that opening a model takes no time.
+
+        ordinary: how many there are. What is read must have that number and that fingerprint, or it raises
+        FormatError then.
+        """
+        vocabulary = cls.__new__(cls)
+        vocabulary._number(ordinary)
+        vocabulary.__dict__["fingerprint"] = fingerprint
+        vocabulary._read = read
+        return vocabulary
+
+    @cached_property
+    def pieces(self) -> tuple[str, ...]:
+        """All pieces in id order, specials included."""
+        found = Vocabulary(self._read())
+        if found.outputs != self.outputs or found.fingerprint != self.fingerprint:
+            raise FormatError("the pieces of the vocabulary were changed after saving; restore the file or train again")
+        return found.pieces
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        return {piece: place for place, piece in enumerate(self.pieces[2:-2], 2)}
+
     def __len__(self) -> int:
         """How many ids can be read: `outputs` and the two input-only ones."""
-        return len(self.pieces)
+        return self.outputs + 2
 
     def __contains__(self, piece: str) -> bool:
         return piece in self._ids
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Vocabulary) and self.pieces == other.pieces
+        return isinstance(other, Vocabulary) and self.fingerprint == other.fingerprint
 
     def __hash__(self) -> int:
         return hash(self.fingerprint)
@@ -85,10 +119,10 @@ class Vocabulary:
 
     def check(self, ids: Ids, what: str = "ids") -> None:
         """Raise MismatchError unless every id can be read by a model of this vocabulary."""
-        if ids.size and not (0 <= int(ids.min()) and int(ids.max()) < len(self.pieces)):
+        if ids.size and not (0 <= int(ids.min()) and int(ids.max()) < len(self)):
             raise MismatchError(
                 f"{what} reach from {int(ids.min())} to {int(ids.max())}, but {self!r} has ids 0 to "
-                f"{len(self.pieces) - 1}; encode the text with this model's vocabulary"
+                f"{len(self) - 1}; encode the text with this model's vocabulary"
             )
 
     def save(self, path: Path) -> None:

@@ -1,14 +1,11 @@
-"""Counts of the n-grams of all orders, as sorted arrays that are already a trie.
-
-A row of order k is one distinct k-gram. Rows are sorted by (row of the context in order k-1, last word), so
-the words seen after a context lie together, and a row of order k+1 points to its context and its suffix by
-row number. Every smoothing is a pass over these arrays.
-"""
+"""Counts of the n-grams of all orders, hung on the trie they form. Every smoothing is a pass over them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,90 +13,148 @@ from numpy.typing import NDArray
 from ostinato.core.errors import ConfigError, DataError, ShapeError
 from ostinato.core.progress import Progress, Watch, unwatched
 from ostinato.core.vocabulary import STOP, Vocabulary
+from ostinato.ngram.counting import Counter
+from ostinato.ngram.threads import in_threads, slices
+from ostinato.ngram.trie import LIMIT, Trie
+from ostinato.ngram.workspace import IN_MEMORY, Workspace
+
+Numbers: TypeAlias = NDArray[np.int64]
 
 BLOCK = 1 << 20
 """Tokens that are read from the stream at a time."""
 
-LIMIT = 2**31 - 2
-"""Most positions, and most n-grams of an order, that 32-bit rows can number."""
-
-
-@dataclass(frozen=True, eq=False)
-class Level:
-    """The distinct n-grams of one order, all arrays [N]; those that begin with the start symbol come last.
-
-    parent, suffix: rows in the order below, of the n-gram without its last and without its first word.
-    word: its last word. count: how often it occurs. inner: how many do not begin with the start symbol.
-    """
-
-    parent: NDArray[np.int32]
-    word: NDArray[np.int32]
-    suffix: NDArray[np.int32]
-    count: NDArray[np.int32]
-    inner: int
+SMALL = 1 << 18
+"""Positions up to which NumPy alone counts: it needs no compiler, which takes longer to load than this takes."""
 
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """The n-grams of orders 1 to `order`: `levels[k - 1]` holds order k.
+    """How often every n-gram of orders 1 to `order` occurs.
 
-    Order 1 has a row for each of the `outputs` words, seen or not, and one for the start symbol. tokens:
-    predicted tokens of the text, the stop symbols included. lines: its sentences, the empty ones included.
+    trie: the distinct n-grams; order 1 has a node for each word that can be predicted, seen or not, and one
+        for the start symbol. count: [N] int32, occurrences; for node 0 the number of all predicted tokens,
+        for the start symbol that of the lines. tokens: predicted tokens of the text, the stop symbols
+        included. lines: its sentences, the empty ones included. space: where large arrays are made.
     """
 
-    outputs: int
+    trie: Trie
+    count: NDArray[np.int32]
     tokens: int
     lines: int
-    levels: tuple[Level, ...]
+    space: Workspace = IN_MEMORY
+    _continuations: dict[int, NDArray[np.int32]] = field(default_factory=dict, repr=False)
 
     @property
     def order(self) -> int:
         """The length of the longest n-grams."""
-        return len(self.levels)
+        return self.trie.order
 
-    def raw(self, order: int) -> NDArray[np.int64]:
-        """How often each n-gram of that order occurs as a prediction: [N], 0 for the start symbol alone."""
-        count = self.levels[order - 1].count.astype(np.int64)
+    @property
+    def outputs(self) -> int:
+        """How many words can be predicted."""
+        return self.trie.outputs
+
+    @property
+    def small(self) -> bool:
+        """Whether there is so little that loading a compiler takes longer than it saves."""
+        return self.tokens < SMALL
+
+    def raw(self, order: int) -> Numbers:
+        """How often each n-gram of that order occurs as a prediction: 0 for the start symbol alone."""
+        count = self.count[self.trie.level(order)].astype(np.int64)
         if order == 1:
             count[-1] = 0
         return count
 
-    def adjusted(self, order: int) -> NDArray[np.int64]:
-        """The counts Kneser-Ney smooths at that order: [N].
+    def starting(self, order: int) -> int:
+        """How many n-grams of that order do not begin with the start symbol; those that do come last."""
+        level, node = self.trie.level(order), self.trie.sentence_start
+        for _ in range(order - 1):
+            node = int(self.trie.first_child[node])
+        return int(node - level.start)
+
+    def adjusted(self, order: int) -> Numbers:
+        """The counts Kneser-Ney smooths at that order.
 
         In the highest order how often the n-gram occurs, below it how many different words precede it (the
         start symbol is one of them). N-grams that begin with the start symbol have nothing before them and
         keep their number of occurrences. Source: [Chen1999], modified Kneser-Ney smoothing.
         """
-        count = self.raw(order)
-        if order < self.order:
-            inner = self.levels[order - 1].inner
-            count[:inner] = np.bincount(self.levels[order].suffix, minlength=len(count))[:inner]
-        return count
+        return self.continuations(order).astype(np.int64)
+
+    def continuations(self, order: int) -> NDArray[np.int32]:
+        """The same as int32, kept for the next time; not to be changed."""
+        known = self._continuations.get(order)
+        if known is None:
+            known = self._continuations[order] = continuations(self, order)
+        return known
+
+    def forget(self, order: int) -> None:
+        """Give the memory of `continuations` back."""
+        self._continuations.pop(order, None)
 
 
-def count(ids: NDArray[Any], vocabulary: Vocabulary, order: int, watch: Watch = unwatched) -> Counts:
+def count(
+    ids: NDArray[Any],
+    vocabulary: Vocabulary,
+    order: int,
+    watch: Watch = unwatched,
+    threads: int | None = None,
+    space: Workspace = IN_MEMORY,
+) -> Counts:
     """Count every n-gram of orders 1 to `order` in a stream of lines, each ended by the stop symbol.
 
     ids: [T], any integer type, may be memory-mapped. The start symbol is put before each line and no n-gram
         crosses a line, so an n-gram has it first or not at all.
+    threads: None for one a core. space: where large arrays are made, to bound the memory; whatever these are, the
+        result is the same bit for bit.
     Raises ConfigError for an order below 1, DataError for a stream that is empty, too long, not ended, or
-    holds start or padding, MismatchError for ids of another vocabulary. Cost: O(order * T); at most 40 bytes
-    a token besides the result, which holds 16 bytes an n-gram.
+    holds start or padding, MismatchError for ids of another vocabulary.
     """
     if order < 1:
         raise ConfigError(f"the order of an n-gram model must be 1 or more, got {order}; 5 is usual")
-    words, lines = frame(ids, vocabulary, order, watch)
-    levels = [unigrams(words, vocabulary)]
-    previous, places = words, sorted_places(words, vocabulary.start) if order > 1 else words
-    for length in range(2, order + 1):
-        level, previous, places = extend(levels[-1], words, previous, places)
-        levels.append(level)
-        watch(Progress("counting", len(ids) * length // order, length / order, f"order {length}"))
-    return Counts(vocabulary.outputs, len(ids), lines, tuple(levels))
+    words, lines = frame(ids, vocabulary, order, watch, space)
+    tokens = len(words) - lines
+    if tokens < SMALL:
+        found = count_small(words, vocabulary, order, lines)
+        watch(Progress("counting", tokens, 1.0))
+        return found
+    trie, counted = Counter(words, vocabulary.outputs, vocabulary.stop, order, threads, space, watch).trie()
+    counted[0] = tokens
+    return Counts(trie, counted, tokens, lines, space)
 
 
-def frame(ids: NDArray[Any], vocabulary: Vocabulary, order: int, watch: Watch) -> tuple[NDArray[np.int32], int]:
+def continuations(counts: Counts, order: int) -> NDArray[np.int32]:
+    """See `Counts.adjusted`."""
+    trie, level = counts.trie, counts.trie.level(order)
+    count = counts.space.empty(level.stop - level.start, np.int32)
+    count[:] = counts.count[level]
+    if order == 1:
+        count[-1] = 0
+    if order == counts.order:
+        return count
+    inner, longer = counts.starting(order), trie.level(order + 1)
+    if counts.small:
+        count[:inner] = np.bincount(trie.suffix[longer] - level.start, minlength=len(count))[:inner]
+        return count
+    from ostinato.kernels import discount as kernel
+
+    count[:inner] = 0
+
+    def work(tasks: Iterator[tuple[int, int]]) -> None:
+        for low, high in tasks:
+            for begin in range(longer.start, longer.stop, BLOCK):
+                end = min(begin + BLOCK, longer.stop)
+                kernel.count_extensions(trie.suffix, begin, end, low, high, count[low - level.start :])
+                counts.space.relieve()
+
+    in_threads(work, slices(level.start, level.start + inner, os.cpu_count() or 1))
+    return count
+
+
+def frame(
+    ids: NDArray[Any], vocabulary: Vocabulary, order: int, watch: Watch, space: Workspace = IN_MEMORY
+) -> tuple[NDArray[np.int32], int]:
     """The stream with the start symbol before each line, [T + lines], and the number of lines."""
     if ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer):
         raise ShapeError(f"a stream of ids is one row of integers, got {ids.dtype} of shape {ids.shape}")
@@ -111,21 +166,22 @@ def frame(ids: NDArray[Any], vocabulary: Vocabulary, order: int, watch: Watch) -
     lines = sum(int(np.count_nonzero(ids[block] == vocabulary.stop)) for block in blocks)
     if len(ids) + lines > LIMIT:
         raise DataError(f"{len(ids):,} tokens are more than the {LIMIT - lines:,} that can be counted at once")
-    framed = np.full(len(ids) + lines, vocabulary.start, np.int32)
+    framed = space.empty(len(ids) + lines, np.int32)
     at, before = 0, vocabulary.stop
     for block in blocks:
-        piece = ids[block].astype(np.int64)
+        piece = np.asarray(ids[block])
         check_piece(piece, vocabulary)
         begins = np.concatenate(([before], piece[:-1])) == vocabulary.stop
-        places = at + np.arange(len(piece)) + np.cumsum(begins)
-        framed[places] = piece
-        at, before = int(places[-1]) + 1, int(piece[-1])
-        done = min(block.stop, len(ids))
-        watch(Progress("counting", done // order, done / len(ids) / order, "order 1"))
+        places = np.arange(len(piece)) + np.cumsum(begins)
+        size = int(places[-1]) + 1
+        framed[at : at + size] = vocabulary.start
+        framed[at : at + size][places] = piece
+        at, before = at + size, int(piece[-1])
+        space.relieve()
     return framed, lines
 
 
-def check_piece(piece: NDArray[np.int64], vocabulary: Vocabulary) -> None:
+def check_piece(piece: NDArray[Any], vocabulary: Vocabulary) -> None:
     """Raise MismatchError for ids outside the vocabulary, DataError for those that only a model may be given."""
     vocabulary.check(piece, "the ids of the stream")
     if int(piece.max()) >= vocabulary.outputs:
@@ -133,37 +189,35 @@ def check_piece(piece: NDArray[np.int64], vocabulary: Vocabulary) -> None:
         raise DataError(f"the stream holds {name}, which is never predicted; leave it out and end lines with {STOP}")
 
 
-def unigrams(words: NDArray[np.int32], vocabulary: Vocabulary) -> Level:
-    """Order 1: every word that can be predicted, then the start symbol, whether seen or not."""
-    number = vocabulary.outputs + 1
-    nothing = np.zeros(number, np.int32)
-    occurrences = np.bincount(words, minlength=number).astype(np.int32)
-    return Level(nothing, np.arange(number, dtype=np.int32), nothing, occurrences, vocabulary.outputs)
+def count_small(words: NDArray[np.int32], vocabulary: Vocabulary, order: int, lines: int) -> Counts:
+    """The counts of framed lines, order by order: an n-gram is a row of the order below and a word, sorted.
 
-
-def sorted_places(words: NDArray[np.int32], start: int) -> NDArray[np.int32]:
-    """Every position that holds a predicted word, sorted by that word, then by position."""
-    from ostinato.kernels import counting
-
-    places = np.empty(len(words), np.int32)
-    counting.sort_by_word(words, np.zeros(start + 2, np.int64), places)
-    return places[: np.searchsorted(words[places], start)]
-
-
-def extend(
-    below: Level, words: NDArray[np.int32], previous: NDArray[np.int32], places: NDArray[np.int32]
-) -> tuple[Level, NDArray[np.int32], NDArray[np.int32]]:
-    """The order above `below`, the row of its n-gram that ends at each position, and where there is one.
-
-    previous: the rows of `below`, -1 where the line is too short. places: where one ended, by word.
+    Cost: a sort of the positions an order.
     """
-    from ostinato.kernels import counting
-
-    by_context = np.empty(len(places), np.int32)
-    kept = counting.sort_by_context(previous, places, np.zeros(len(below.word) + 1, np.int64), by_context)
-    current = np.full(len(words), -1, np.int32)
-    parent, word, suffix, occurrences = (np.empty(kept, np.int32) for _ in range(4))
-    rows = counting.number_ngrams(words, previous, by_context[:kept], current, parent, word, suffix, occurrences)
-    inner = int(np.searchsorted(parent[:rows], below.inner))
-    level = Level(parent[:rows].copy(), word[:rows].copy(), suffix[:rows].copy(), occurrences[:rows].copy(), inner)
-    return level, current, places[previous[places - 1] >= 0]
+    number = vocabulary.outputs + 1
+    ngrams = [number]
+    word, suffix = [np.zeros(1, np.int32), np.arange(number, dtype=np.int32)], [np.zeros(1 + number, np.int32)]
+    tokens = len(words) - lines
+    counted = [np.array([tokens], np.int32), np.bincount(words, minlength=number).astype(np.int32)]
+    children = [np.array([1], np.int32)]
+    below, begin = 1, 1  # where the order below begins, and after it the next
+    row = words.astype(np.int64)  # of the n-gram that ends at each position, -1 where the line is too short
+    places = np.flatnonzero(words != vocabulary.start)
+    for _ in range(2, order + 1):
+        begin = below + ngrams[-1]
+        places = places[row[places - 1] >= 0]
+        keys, first, rows, times = np.unique(
+            row[places - 1] * number + words[places], return_index=True, return_inverse=True, return_counts=True
+        )
+        parent, last = np.divmod(keys, number)
+        children.append((begin + np.searchsorted(parent, np.arange(ngrams[-1]))).astype(np.int32))
+        word.append(last.astype(np.int32))
+        suffix.append((below + row[places[first]]).astype(np.int32))
+        counted.append(times.astype(np.int32))
+        row = np.full(len(words), -1, np.int64)
+        row[places] = rows
+        below = begin
+        ngrams.append(len(keys))
+    children.append(np.array([below + ngrams[-1]], np.int32))
+    trie = Trie(np.concatenate(word), np.concatenate(children), np.concatenate(suffix), tuple(ngrams))
+    return Counts(trie, np.concatenate(counted), tokens, lines)

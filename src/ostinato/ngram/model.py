@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -13,6 +14,10 @@ from ostinato.core.model import check_ids
 from ostinato.core.state import State
 from ostinato.core.vocabulary import Ids, LogProbs, Vocabulary
 from ostinato.ngram.table import BackoffTable
+from ostinato.ngram.threads import in_threads, slices
+
+TASK = 1 << 16
+"""Tokens that a thread scores at a time."""
 
 
 class NGramState(NamedTuple):
@@ -63,15 +68,13 @@ class NGramModel:
         Raises ShapeError if rows are missing, MismatchError for ids or states of another model.
         Cost: outputs a row, and the words seen after the context.
         """
-        from ostinato.kernels import backoff
-
         self._vocabulary.check(tokens, "input ids")
         before = self._nodes(state, tokens.shape)
         after = np.empty(len(tokens), np.int64)
-        backoff.read_each(*self.table.columns(), *self._specials(), before, row_major(tokens), after)
+        kernels().read_each(self.table.rows, *self._specials(), before, row_major(tokens), after)
         log_probs = np.empty((len(tokens), self.outputs), np.float32)
         depth = self.table.order
-        backoff.distribution(*self.table.columns(), after, np.empty(depth, np.int64), np.empty(depth), log_probs)
+        kernels().distribution(self.table.rows, after, np.empty(depth, np.int64), np.empty(depth), log_probs)
         return log_probs, NGramState(after)
 
     def score(self, state: State, inputs: Ids, targets: Ids) -> tuple[LogProbs, NGramState]:
@@ -81,15 +84,64 @@ class NGramModel:
         Returns log-probs [B, T] in nats, float32, and the state after the last input.
         Raises ShapeError if the shapes differ, MismatchError for ids or states of another model.
         """
-        from ostinato.kernels import backoff
-
         check_ids(self._vocabulary, inputs, targets)
         before = self._nodes(state, inputs.shape[:1])
         after, log_probs = np.empty(len(inputs), np.int64), np.empty(inputs.shape, np.float32)
-        backoff.score(
-            *self.table.columns(), *self._specials(), before, row_major(inputs), row_major(targets), log_probs, after
+        kernels().score(
+            self.table.rows, *self._specials(), before, row_major(inputs), row_major(targets), log_probs, after
         )
         return log_probs, NGramState(after)
+
+    def score_each(self, states: Ids, tokens: Ids) -> tuple[LogProbs, Ids]:
+        """Log-prob of one token a row after its state, [B], in nats, and the next states; no distributions are made.
+
+        states: [B] int64, as in NGramState; tokens: [B] int64, words that can be predicted.
+        Raises ShapeError if rows are missing, MismatchError for ids or states of another model.
+        """
+        if states.shape != tokens.shape or states.ndim != 1:
+            raise ShapeError(f"states of shape {states.shape} cannot read tokens of shape {tokens.shape}; one a row")
+        log_probs, after = np.empty(len(tokens), np.float32), np.empty(len(tokens), np.int64)
+        wrong = kernels().advance_each(self.table.rows, self._vocabulary.outputs, states, tokens, log_probs, after)
+        if wrong >= 0:
+            check_targets(self._vocabulary, tokens)
+            self._nodes((states,), tokens.shape)
+        return log_probs, after
+
+    def score_lines(self, ids: NDArray[np.int32], ends: Ids, threads: int | None = 1) -> LogProbs:
+        """Log-prob of every token of lines, each on its own, [T] in nats; the same numbers as `score`, faster.
+
+        ids: [T], each line ended by the stop symbol; ends: [L], one after each of those. threads: None for one a
+        core. Raises ShapeError if the ends are not those of the ids, MismatchError for ids of another model.
+        """
+        if len(ids) and (not len(ends) or ends[-1] != len(ids) or np.any(np.diff(ends) < 1) or ends[0] < 1):
+            raise ShapeError("the ends of the lines do not fit the ids")
+        check_targets(self._vocabulary, ids)
+        words, log_probs = np.ascontiguousarray(ids, np.int32), np.empty(len(ids), np.float32)
+
+        def work(tasks: Iterator[tuple[int, int]]) -> None:
+            for first, last in tasks:
+                begin, end = int(ends[first - 1]) if first else 0, int(ends[last - 1])
+                kernels().score_lines(
+                    self.table.rows,
+                    self.table.sentence_start,
+                    words[begin:end],
+                    ends[first:last] - begin,
+                    log_probs[begin:end],
+                )
+
+        in_threads(work, slices(0, len(ends), 1 + len(ids) // TASK), threads)
+        return log_probs
+
+    def next_words(self, state: State, number: int) -> tuple[Ids, LogProbs]:
+        """The most likely words after the state of each row and their log-probs in nats: [B, number], best first."""
+        nodes = self._nodes(state, cast(NGramState, state)[0].shape)
+        log_probs = np.empty((len(nodes), self.outputs), np.float32)
+        depth = self.table.order
+        kernels().distribution(self.table.rows, nodes, np.empty(depth, np.int64), np.empty(depth), log_probs)
+        chosen = np.argpartition(-log_probs, min(number, self.outputs) - 1, axis=1)[:, :number]
+        found = np.take_along_axis(log_probs, chosen, 1)
+        order = np.lexsort((chosen, -found), axis=1)
+        return np.take_along_axis(chosen, order, 1), np.take_along_axis(found, order, 1)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays of the table by name, to be stored."""
@@ -119,14 +171,31 @@ class NGramModel:
     def _specials(self) -> tuple[int, int]:
         return self._vocabulary.stop, self._vocabulary.pad
 
-    def _nodes(self, state: State, shape: tuple[int, ...]) -> NDArray[np.int64]:
+    def _nodes(self, state: State | tuple[Ids], shape: tuple[int, ...]) -> NDArray[np.int64]:
         """The nodes of a state of this model, one for each row of `shape`."""
         nodes = cast(NGramState, state)[0]
         if nodes.shape != shape:
             raise ShapeError(f"a state of {len(nodes)} rows cannot read tokens of shape {shape}; one token a row")
-        if nodes.size and not (0 <= int(nodes.min()) and int(nodes.max()) < len(self.table.word)):
+        if not self.table.is_state(nodes):
             raise MismatchError("this state belongs to another model; begin with init_state")
         return row_major(nodes)
+
+
+@cache
+def kernels() -> Any:
+    """The kernels of queries; asked for at every step, so looked up once."""
+    from ostinato.kernels import backoff
+
+    return backoff
+
+
+def check_targets(vocabulary: Vocabulary, ids: NDArray[Any]) -> None:
+    """Raise MismatchError for ids that this vocabulary does not predict."""
+    if ids.size and not (0 <= int(ids.min()) and int(ids.max()) < vocabulary.outputs):
+        raise MismatchError(
+            f"ids reach from {int(ids.min())} to {int(ids.max())}, but {vocabulary!r} predicts 0 to "
+            f"{vocabulary.outputs - 1}; encode the text with this model's vocabulary"
+        )
 
 
 def row_major(ids: NDArray[Any]) -> Ids:

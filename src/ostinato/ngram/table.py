@@ -1,66 +1,53 @@
 """The back-off table: what every smoothing delivers, and all that a query needs.
 
-A trie as flat arrays. Node 0 is the empty context, its children are the words, their children the bigrams,
-and so on: nodes are numbered order by order, the children of a node lie together, sorted by word. An ARPA
-file is this table written down.
+A trie (ngram/trie.py) whose nodes carry a log-prob and a log back-off, laid out so that a step of a query reads
+one or two cache lines. An ARPA file is this table written down.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ostinato.core.errors import DataError, FormatError
-from ostinato.ngram.counts import LIMIT, Level
+from ostinato.ngram import blocks
+from ostinato.ngram.trie import Nodes, Trie, damaged
 
-Nodes: TypeAlias = NDArray[np.int32]
 Logs: TypeAlias = NDArray[np.float32]
-
-DTYPES = {
-    "first_child": np.dtype(np.int32),
-    "word": np.dtype(np.int32),
-    "suffix": np.dtype(np.int32),
-    "log_prob": np.dtype(np.float32),
-    "log_backoff": np.dtype(np.float32),
-}
-"""The arrays of a table and their types."""
 
 
 @dataclass(frozen=True, eq=False)
 class BackoffTable:
-    """Log-probs and back-offs of N nodes; read-only arrays, valid by construction.
+    """Log-probs and back-offs of N nodes, the first M of them inner; read-only.
 
-    first_child: [N+1] int32, the children of node i are first_child[i] to first_child[i+1] - 1.
-    word: [N] int32, the last word of the n-gram (0 for node 0). suffix: [N] int32, the node of the n-gram
-        without its first word (0 for node 0).
-    log_prob: [N] float32, nats; minus infinity for the start symbol, which nothing predicts.
-    log_backoff: [N] float32, nats; 0 for a context that was never continued.
-    order: the longest n-grams that were asked for. ngrams: how many there are of each order.
-    smoothing: its registered name. discounts: what it subtracted, a list an order. notes: said to the user.
-    Raises FormatError if the arrays are not such a table, so that no kernel is ever given another.
+    rows: [3 R] int32, a block for each context, in the order of the nodes: a header, then a row for each child.
+        header: row of its suffix's header, log back-off, -1 - 2 places (- 1 if children are hashed).
+        child: its word, log-prob, row of the header of the longest context that matters after it.
+        Up to WIDE children, and all those of the empty context, stand sorted by word; more are hashed into 5/3 as
+        many places, rows without a child having the word -1. Logs are float32, nats, bit for bit; minus infinity
+        for the start symbol, which nothing predicts.
+    ngrams: how many n-grams there are of each order. smoothing: its registered name.
+    normalised: whether the distributions sum to one (stupid back-off gives scores).
+    discounts: what was subtracted, a list an order. notes: said to the user.
+    A state is the row of a header. A log back-off is 0 for a context that was never continued.
     """
 
-    first_child: Nodes
-    word: Nodes
-    suffix: Nodes
-    log_prob: Logs
-    log_backoff: Logs
+    rows: Nodes
     ngrams: tuple[int, ...]
     smoothing: str
+    normalised: bool = True
     discounts: tuple[tuple[float, ...], ...] = ()
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name, dtype in DTYPES.items():
-            object.__setattr__(self, name, read_only(name, getattr(self, name), dtype))
-        check_shape(self)
-        check_links(self)
-        check_numbers(self)
+        object.__setattr__(self, "rows", read_only(self.rows))
+        if not self.ngrams or min(self.ngrams) < 0 or self.ngrams[0] < 2:
+            raise damaged(f"n-gram numbers {self.ngrams}")
+        if len(self.rows) % 3 or len(self.rows) < 3 * self.nodes or self.rows[2] != -1 - 2 * self.ngrams[0]:
+            raise damaged(f"{len(self.rows)} numbers do not hold {self.nodes} nodes")
 
     @property
     def order(self) -> int:
@@ -73,140 +60,140 @@ class BackoffTable:
         return self.ngrams[0] - 1
 
     @property
+    def nodes(self) -> int:
+        """How many nodes there are, the empty context included."""
+        return 1 + sum(self.ngrams)
+
+    @property
     def sentence_start(self) -> int:
-        """The node of the start symbol, the last child of node 0."""
-        return self.ngrams[0]
+        """The state after the start symbol."""
+        return int(self.rows[3 * self.ngrams[0] + 2])
 
     @property
     def parameters(self) -> int:
         """How many numbers the model consists of: a probability an n-gram and a back-off a context."""
-        contexts = np.count_nonzero(np.diff(self.first_child)[1:])
-        return len(self.word) - 2 + int(contexts)
+        contexts = int(np.count_nonzero(self.rows[2::3] < 0)) - 1
+        return self.nodes - 2 + contexts
 
-    def columns(self) -> tuple[Nodes, Nodes, Nodes, Logs, Logs]:
-        """The five arrays in the order in which every kernel of kernels/backoff.py takes them."""
-        return self.first_child, self.word, self.suffix, self.log_prob, self.log_backoff
+    def is_state(self, states: NDArray[np.int64]) -> bool:
+        """Whether all of these are states of this table."""
+        if not states.size:
+            return True
+        inside = 0 <= int(states.min()) and 3 * int(states.max()) < len(self.rows)
+        return inside and bool((self.rows[3 * states + 2] < 0).all())
+
+    def contents(self) -> tuple[Trie, Logs, Logs]:
+        """The n-grams, the log-prob of each node's last word after its context, [N], and the log back-offs, [M].
+
+        Copies; nats. Raises FormatError if the rows are damaged.
+        """
+        trie, log_prob, log_backoff = blocks.read(self.rows, self.ngrams)
+        return trie, log_prob.view(np.float32), log_backoff.view(np.float32)
+
+    def trie(self) -> Trie:
+        """The n-grams without their numbers; a copy, see `contents`."""
+        return self.contents()[0]
+
+    def log_prob(self) -> Logs:
+        """The log-prob of every node's last word after its context, nats: [N], see `contents`."""
+        return self.contents()[1]
+
+    def log_backoff(self) -> Logs:
+        """The log back-off of every inner node, nats: [M], see `contents`."""
+        return self.contents()[2]
+
+    @classmethod
+    def build(cls, trie: Trie, log_prob: Logs, log_backoff: Logs, smoothing: str, **described: Any) -> BackoffTable:
+        """The table of a trie with a log-prob for each node, [N], and a log back-off for each inner one, [M].
+
+        described: normalised, discounts, notes.
+        """
+        layout = blocks.Layout(trie, log_backoff)
+        rows = np.empty(3 * layout.rows, np.int32)
+        layout.write_all(log_prob.view(np.int32), log_backoff.view(np.int32), blocks.into(rows))
+        return cls(rows, trie.ngrams, smoothing, **described)
+
+    def select(self, keep: NDArray[np.bool_], log_backoff: Logs | None = None, **changed: Any) -> BackoffTable:
+        """The table of the nodes to keep, [N] (see `Trie.select`); log_backoff: [M] of all, None for the same."""
+        whole, log_prob, backoffs = self.contents()
+        trie, old = whole.select(keep)
+        backoffs = backoffs if log_backoff is None else log_backoff
+        table = BackoffTable.build(trie, log_prob[old], backoffs[old[: trie.inner]], self.smoothing)
+        described = {"normalised": self.normalised, "discounts": self.discounts, "notes": self.notes}
+        return table.described(**described | changed)
+
+    def described(self, **changed: Any) -> BackoffTable:
+        """The same numbers under another description."""
+        return replace(self, **changed)
+
+    def check(self) -> None:
+        """Raise FormatError unless this is a valid table: then no kernel can go astray in it.
+
+        It must be, row for row, what its n-grams and numbers are laid out as. Cost: a few passes over it.
+        """
+        trie, log_prob, log_backoff = self.contents()
+        if np.any(np.isnan(log_prob)) or not np.all(log_backoff < np.inf) or not np.all(log_prob < np.inf):
+            raise damaged("a log-prob or log back-off is infinite or not a number")
+        if self.normalised and not np.all(log_prob <= 1e-5):
+            raise damaged("a log-prob is above 0")
+        again = BackoffTable.build(trie, log_prob, log_backoff, self.smoothing)
+        if not np.array_equal(again.rows, self.rows):
+            raise damaged("a link leads astray")
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays by name, to be stored."""
-        return dict(zip(DTYPES, self.columns(), strict=True))
+        return {"rows": self.rows}
 
     def metadata(self) -> dict[str, Any]:
         """Everything else, as JSON can hold it."""
-        return {
-            "order": self.order,
-            "ngrams": list(self.ngrams),
-            "smoothing": self.smoothing,
-            "discounts": [list(values) for values in self.discounts],
-            "notes": list(self.notes),
-        }
+        return described(self.ngrams, self.smoothing, self.normalised, self.discounts, self.notes)
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]) -> BackoffTable:
+    def from_arrays(
+        cls, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any], check: bool = True
+    ) -> BackoffTable:
         """The table that `arrays` and `metadata` describe.
 
-        Raises FormatError for anything missing or not valid: a damaged file never reaches a kernel.
+        check: read every number. Without it only sizes are checked, which takes no time.
+        Raises FormatError for anything missing or not valid.
         """
         try:
-            columns = {name: arrays[name] for name in DTYPES}
             ngrams = tuple(int(number) for number in metadata["ngrams"])
             discounts = tuple(tuple(float(value) for value in values) for values in metadata["discounts"])
             smoothing, notes = str(metadata["smoothing"]), tuple(str(note) for note in metadata["notes"])
-            stated = int(metadata["order"])
-        except (KeyError, TypeError, ValueError) as fault:
+            stated, normalised = int(metadata["order"]), bool(metadata["normalised"])
+            if stated != len(ngrams):
+                raise damaged(f"order {stated} with the n-gram numbers of {len(ngrams)} orders")
+            table = cls(arrays["rows"], ngrams, smoothing, normalised, discounts, notes)
+        except (KeyError, TypeError, ValueError, OverflowError) as fault:
             raise damaged(f"{type(fault).__name__} {fault}") from None
-        if stated != len(ngrams):
-            raise damaged(f"order {stated} with the n-gram numbers of {len(ngrams)} orders")
-        return cls(**columns, ngrams=ngrams, smoothing=smoothing, discounts=discounts, notes=notes)
-
-    @classmethod
-    def from_levels(
-        cls,
-        levels: Sequence[Level],
-        log_probs: Sequence[Logs],
-        log_backoffs: Sequence[Logs],
-        **described: Any,
-    ) -> BackoffTable:
-        """The table of counted n-grams: `log_probs[k]`, `log_backoffs[k]` belong to the rows of `levels[k]`.
-
-        described: smoothing, discounts, notes. Raises DataError if there are more n-grams than 32 bits number.
-        """
-        sizes = [1, *(len(level.word) for level in levels)]
-        begins = np.cumsum([0, *sizes])
-        if begins[-1] > LIMIT:
-            raise DataError(f"{begins[-1]:,} n-grams are too many for one table; lower the order")
-        first_child = np.full(begins[-1] + 1, begins[-1], np.int32)
-        suffix = np.zeros(begins[-1], np.int32)
-        for order, level in enumerate(levels, 1):
-            contexts = slice(begins[order - 1], begins[order])
-            fans = np.bincount(level.parent, minlength=sizes[order - 1])
-            first_child[contexts] = begins[order] + np.concatenate(([0], np.cumsum(fans)[:-1]))
-            suffix[begins[order] : begins[order + 1]] = level.suffix + begins[order - 1]
-        nothing = np.zeros(1, np.float32)
-        return cls(
-            first_child,
-            np.concatenate([np.zeros(1, np.int32), *(level.word for level in levels)]),
-            suffix,
-            np.concatenate([nothing, *log_probs]),
-            np.concatenate([nothing, *log_backoffs]),
-            ngrams=tuple(sizes[1:]),
-            **described,
-        )
+        if check:
+            table.check()
+        return table
 
 
-def damaged(why: str) -> FormatError:
-    """The error for arrays that are not a table."""
-    return FormatError(f"not a valid back-off table: {why}; the file is damaged, restore it or train again")
+def described(
+    ngrams: tuple[int, ...],
+    smoothing: str,
+    normalised: bool,
+    discounts: tuple[tuple[float, ...], ...],
+    notes: tuple[str, ...],
+) -> dict[str, Any]:
+    """What `BackoffTable.metadata` says."""
+    return {
+        "order": len(ngrams),
+        "ngrams": list(ngrams),
+        "smoothing": smoothing,
+        "normalised": normalised,
+        "discounts": [list(values) for values in discounts],
+        "notes": list(notes),
+    }
 
 
-def read_only(name: str, array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+def read_only(array: NDArray[Any]) -> Nodes:
     """A read-only, aligned view that kernels can take (one kind of array, so one compiled kernel)."""
-    if not isinstance(array, np.ndarray) or array.dtype != dtype or array.ndim != 1:
-        raise damaged(f"{name} must be one row of {dtype}")
-    view = np.require(array, dtype, ["C", "A", "E"])[:]
+    if not isinstance(array, np.ndarray) or array.dtype != np.int32 or array.ndim != 1:
+        raise damaged("rows must be one row of int32")
+    view = np.require(array, np.int32, ["C", "A", "E"])[:]
     view.flags.writeable = False
     return view
-
-
-def check_shape(table: BackoffTable) -> None:
-    """Raise FormatError unless sizes agree and the nodes are numbered order by order."""
-    nodes, ngrams = len(table.word), table.ngrams
-    sizes = {len(table.suffix), len(table.log_prob), len(table.log_backoff), len(table.first_child) - 1}
-    if sizes != {nodes} or not ngrams or min(ngrams) < 0 or ngrams[0] < 2 or 1 + sum(ngrams) != nodes:
-        raise damaged(f"{nodes} nodes, arrays of {sorted(sizes)} and n-gram numbers {ngrams} do not agree")
-    first_child = table.first_child
-    if np.any(first_child[1:] < first_child[:-1]):
-        raise damaged("the children of the nodes are not in order")
-    begins = np.cumsum([0, 1, *ngrams])
-    if not np.array_equal(first_child[begins[:-1]], begins[1:]) or first_child[nodes] != nodes:
-        raise damaged("the children of the nodes are not those of the next order")
-
-
-def check_links(table: BackoffTable) -> None:
-    """Raise FormatError unless every word is known, siblings are sorted, and suffixes lead to node 0."""
-    word, suffix, outputs = table.word, table.suffix, table.outputs
-    unigrams = slice(1, outputs + 2)
-    if word[0] or not np.array_equal(word[unigrams], np.arange(outputs + 1)) or np.any(suffix[: outputs + 2]):
-        raise damaged("the first nodes are not the words of the vocabulary")
-    deeper = word[outputs + 2 :]
-    if deeper.size and not (0 <= deeper.min() and deeper.max() < outputs):
-        raise damaged(f"words reach from {deeper.min()} to {deeper.max()}, outside 0 to {outputs - 1}")
-    eldest = np.zeros(len(word) + 1, np.bool_)
-    eldest[table.first_child] = True
-    if not np.all((word[1:] > word[:-1]) | eldest[1:-1]):
-        raise damaged("the children of a node are not sorted by word")
-    begins = np.cumsum([0, 1, *table.ngrams])
-    for begin, end in pairwise(begins[2:]):
-        links = suffix[begin:end]
-        if links.size and not (0 < links.min() and links.max() < begin):
-            raise damaged("a suffix is not shorter than its n-gram")
-        if not np.array_equal(word[links], word[begin:end]):
-            raise damaged("a suffix ends with another word than its n-gram")
-
-
-def check_numbers(table: BackoffTable) -> None:
-    """Raise FormatError for log-probs above 0 and for numbers that are not numbers."""
-    if not np.all(table.log_prob <= 1e-5):
-        raise damaged("a log-prob is above 0 or not a number")
-    if not np.all(table.log_backoff < np.inf):
-        raise damaged("a log back-off is infinite or not a number")

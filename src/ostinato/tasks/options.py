@@ -10,7 +10,7 @@ from pydantic.dataclasses import dataclass
 
 from ostinato.core.config import STRICT, build
 from ostinato.core.errors import ConfigError
-from ostinato.ngram.options import NGramOptions
+from ostinato.ngram.options import NGramOptions, SmoothingName
 from ostinato.nn.options import ElmanOptions, GRUOptions, LSTMOptions, NPLMOptions
 from ostinato.text.options import DataOptions
 from ostinato.train.options import TrainOptions
@@ -33,8 +33,12 @@ class ModelOptions:
     """ngram: back-off n-gram; nplm: feed-forward neural model; rnn: Elman; lstm; gru."""
     order: int | None = None
     """ngram (5), nplm (5): how many tokens an n-gram or window has, the predicted one included."""
-    smoothing: Literal["kneser-ney", "modified-kneser-ney"] | None = None
+    smoothing: SmoothingName | None = None
     """ngram (modified-kneser-ney)."""
+    prune: tuple[int, ...] | None = None
+    """ngram (0): drop n-grams of order 1, 2, ... seen so often or less; the last number holds for higher orders."""
+    memory: str | None = None
+    """ngram (as much as it takes): stay near that much memory, as 500M or 2G; the rest goes to files meanwhile."""
     hidden: int | None = None
     """rnn, lstm, gru (256), nplm (128): hidden units."""
     layers: int | None = None

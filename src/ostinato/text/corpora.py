@@ -93,6 +93,31 @@ def prepare(options: DataOptions, directory: Path, watch: Watch = unwatched) -> 
     return Corpus.open(directory)
 
 
+def prepare_whole(
+    options: DataOptions, directory: Path, watch: Watch = unwatched
+) -> tuple[TokenStream, Vocabulary, Pipeline]:
+    """All the training text as one stream in `directory`, which must not exist, and what it was made with.
+
+    Nothing is held out; `valid`, `test` and `holdout` are not looked at. Raises as `prepare` does.
+    """
+    normaliser = Normaliser(options.normalise)
+    given = _given_vocabulary(options)
+    check_readable(options.text)
+    with new_folder(directory) as folder:
+        tokeniser = _tokeniser(options, normaliser, folder, watch)
+        source = _sources(options, folder)["train"]
+        pipeline = Pipeline(normaliser, tokeniser)
+        with spooled([source], pipeline, folder, watch) as spool:
+            if not spool.lines:
+                raise DataError(f"{source.name}: the text is empty; give one with at least one line")
+            lines = (0, spool.lines)
+            vocabulary = given or _counted(options, tokeniser, spool, lines)
+            (folder / "train").mkdir()
+            write_stream(spool, lines, vocabulary, folder / "train", source.name)
+        _check_known(TokenStream.open(folder / "train"), options)
+    return TokenStream.open(directory / "train"), vocabulary, pipeline
+
+
 _STDIN_COPY = "stdin.txt"
 
 

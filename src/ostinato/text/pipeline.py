@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ostinato.core.errors import ConfigError, FormatError
 from ostinato.core.files import check_format, read_json, write_json
@@ -55,10 +57,21 @@ class Pipeline:
         """What two scores must share to be comparable, as `word+nfc+lower`."""
         return "+".join((self.tokeniser.signature, *self.normaliser.names))
 
+    def to_json(self) -> dict[str, Any]:
+        """The pipeline as plain values, for `from_json`."""
+        return {"format": FORMAT, "normalise": list(self.normaliser.names), "tokeniser": self.tokeniser.to_json()}
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Pipeline:
+        """The pipeline that `to_json` described. Raises FormatError if that is damaged."""
+        try:
+            return cls(Normaliser(content["normalise"]), tokeniser_from_json(content["tokeniser"]))
+        except (KeyError, TypeError, AttributeError, ConfigError) as fault:
+            raise FormatError(f"not a text pipeline of ours ({fault}); restore it or train again") from None
+
     def save(self, path: Path) -> None:
         """Write it as one JSON file, atomically."""
-        content = {"format": FORMAT, "normalise": self.normaliser.names, "tokeniser": self.tokeniser.to_json()}
-        write_json(path, content)
+        write_json(path, self.to_json())
 
     @classmethod
     def load(cls, path: Path) -> Pipeline:
@@ -66,8 +79,8 @@ class Pipeline:
         content = read_json(path)
         try:
             check_format(path, content, FORMAT)
-            return cls(Normaliser(content["normalise"]), tokeniser_from_json(content["tokeniser"]))
-        except (KeyError, TypeError, AttributeError, ConfigError) as fault:
+            return cls.from_json(content)
+        except TypeError as fault:
             raise FormatError(f"{path}: not a text pipeline of ours ({fault}); restore it or train again") from None
         except FormatError as fault:
             raise FormatError(str(fault) if str(path) in str(fault) else f"{path}: {fault}") from None

@@ -65,75 +65,94 @@ class LineReader:
         self.size = _size(self.name)
 
     def __iter__(self) -> Iterator[str]:
+        for chunk, before in self.chunks(_BLOCK):
+            yield from self.decoded(chunk, before)
+
+    def chunks(self, size: int) -> Iterator[tuple[bytes, int]]:
+        """Whole lines as bytes, without the last line end, and how many line ends came before them.
+
+        They are read about `size` bytes at a time, and given as soon as they are there.
+        """
         with _explained(self.name):
             if self.name == STDIN:
-                yield from self._lines(self._counted(cast(io.BufferedReader, sys.stdin.buffer).read1, _BLOCK))
+                stdin = cast(io.BufferedReader, sys.stdin.buffer)
+                yield from _whole_lines(self._counted(stdin.read1, size))
             else:
                 with open(self.name, "rb") as file:
-                    yield from self._lines(self._unpacked(file))
+                    yield from _whole_lines(self._unpacked(file, size))
+
+    def decoded(self, chunk: bytes, before: int) -> Iterator[str]:
+        """The lines of a chunk; those before a fault come before its error."""
+        for line in decoded(self.name, chunk, before):
+            if self.empty_lines == "keep" or (line and not line.isspace()):
+                yield line
 
     def _counted(self, read: Callable[[int], bytes], size: int) -> Iterator[bytes]:
         while block := read(size):
             self.done += len(block)
             yield block
 
-    def _unpacked(self, file: IO[bytes]) -> Iterator[bytes]:
+    def _unpacked(self, file: IO[bytes], size: int) -> Iterator[bytes]:
         if self.name.endswith(".gz"):
             packed = _Blocks(self._counted(file.read, _PACKED_BLOCK))
             with gzip.GzipFile(fileobj=io.BufferedReader(packed)) as unpacked:
-                while block := unpacked.read1(_BLOCK):
+                while block := unpacked.read1(size):
                     yield block
         elif self.name.endswith(".zst"):
             yield from _unpack_zstd(self.name, self._counted(file.read, _PACKED_BLOCK))
         else:
-            yield from self._counted(file.read, _BLOCK)
+            yield from self._counted(file.read, size)
 
-    def _lines(self, blocks: Iterator[bytes]) -> Iterator[str]:
-        pending, before = b"", 0  # the line not yet ended, the line ends before it
-        first = True
-        for block in blocks:
-            whole, end, pending = (pending + block).rpartition(b"\n")
-            if end:
-                yield from self._decoded(whole.removeprefix(_BOM) if first else whole, before)
-                before, first = before + whole.count(b"\n") + 1, False
-            while len(pending) > LONGEST_LINE:
-                head, pending = _cut(pending.removeprefix(_BOM) if first else pending)
-                yield from self._decoded(head, before)
-                first = False
-        if pending:
-            yield from self._decoded(pending.removeprefix(_BOM) if first else pending, before)
 
-    def _decoded(self, chunk: bytes, before: int) -> Iterator[str]:
-        """The lines of a chunk that comes after `before` line ends; those before a fault come before its error."""
-        if (at := chunk.find(b"\0")) >= 0:
-            yield from self._sound(chunk, at, before)
-            line = before + chunk.count(b"\n", 0, at) + 1
-            raise DataError(
-                f"{self.name}:{line}: binary data (a NUL byte), not text; give a UTF-8 text "
-                "(UTF-16 can be converted with iconv -f UTF-16 -t UTF-8)"
-            )
-        try:
-            text = chunk.decode("utf-8")
-        except UnicodeDecodeError as fault:
-            yield from self._sound(chunk, fault.start, before)
-            line = before + chunk.count(b"\n", 0, fault.start) + 1
-            column = fault.start - chunk.rfind(b"\n", 0, fault.start)
-            raise DataError(
-                f"{self.name}:{line}: byte {column} (0x{chunk[fault.start]:02x}) is not UTF-8; "
-                "convert the file with iconv -t UTF-8"
-            ) from None
-        if len(chunk) > LONGEST_LINE:
-            text = "\n".join(part for line in text.split("\n") for part in _parts(line))
-        for line_text in text.split("\n"):
-            kept = line_text.removesuffix("\r")
-            if self.empty_lines == "keep" or (kept and not kept.isspace()):
-                yield kept
+def _whole_lines(blocks: Iterator[bytes]) -> Iterator[tuple[bytes, int]]:
+    pending, before = b"", 0  # the line not yet ended, the line ends before it
+    first = True
+    for block in blocks:
+        whole, end, pending = (pending + block).rpartition(b"\n")
+        if end:
+            yield (whole.removeprefix(_BOM) if first else whole), before
+            before, first = before + whole.count(b"\n") + 1, False
+        while len(rest := pending.removeprefix(_BOM) if first else pending) > LONGEST_LINE:
+            head, pending = _cut(rest)
+            yield head, before
+            first = False
+    if pending:
+        yield (pending.removeprefix(_BOM) if first else pending), before
 
-    def _sound(self, chunk: bytes, fault: int, before: int) -> Iterator[str]:
-        """The lines of a chunk that end before the byte at `fault`."""
-        end = chunk.rfind(b"\n", 0, fault)
-        if end >= 0:
-            yield from self._decoded(chunk[:end], before)
+
+def decoded(name: str, chunk: bytes, before: int) -> Iterator[str]:
+    """The lines of a chunk of a text, which comes after `before` line ends; those before a fault come first.
+
+    Raises DataError, with the name of the text and the line, for what is not UTF-8 or not text.
+    """
+    if (at := chunk.find(b"\0")) >= 0:
+        yield from _sound(name, chunk, at, before)
+        line = before + chunk.count(b"\n", 0, at) + 1
+        raise DataError(
+            f"{name}:{line}: binary data (a NUL byte), not text; give a UTF-8 text "
+            "(UTF-16 can be converted with iconv -f UTF-16 -t UTF-8)"
+        )
+    try:
+        text = chunk.decode("utf-8")
+    except UnicodeDecodeError as fault:
+        yield from _sound(name, chunk, fault.start, before)
+        line = before + chunk.count(b"\n", 0, fault.start) + 1
+        column = fault.start - chunk.rfind(b"\n", 0, fault.start)
+        raise DataError(
+            f"{name}:{line}: byte {column} (0x{chunk[fault.start]:02x}) is not UTF-8; "
+            "convert the file with iconv -t UTF-8"
+        ) from None
+    if len(chunk) > LONGEST_LINE:
+        text = "\n".join(part for line in text.split("\n") for part in _parts(line))
+    for line_text in text.split("\n"):
+        yield line_text.removesuffix("\r")
+
+
+def _sound(name: str, chunk: bytes, fault: int, before: int) -> Iterator[str]:
+    """The lines of a chunk that end before the byte at `fault`."""
+    end = chunk.rfind(b"\n", 0, fault)
+    if end >= 0:
+        yield from decoded(name, chunk[:end], before)
 
 
 def _cut(line: bytes) -> tuple[bytes, bytes]:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import itertools
 import time
+import zlib
 from array import array
-from collections.abc import Callable, Iterator, Sequence
-from hashlib import blake2b, sha256
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from hashlib import sha256
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,14 +22,20 @@ from numpy.typing import NDArray
 from ostinato.core.errors import DataError
 from ostinato.core.progress import Progress, Watch
 from ostinato.core.vocabulary import Vocabulary
+from ostinato.text import scan
 from ostinato.text.pipeline import Pipeline
-from ostinato.text.sources import Source
+from ostinato.text.read import LineReader
+from ostinato.text.sources import Document, Source
+from ostinato.text.tokenise import Blank
 
 CHUNK = 1 << 18
 """Tokens handled at a time."""
 
 _EVERY = 0.2  # seconds between two reports
-_LINE = np.dtype([("tokens", "<u4"), ("characters", "<u4"), ("bytes", "<u4"), ("hash", "<u8")])
+_LINE = np.dtype([("tokens", "<u4"), ("characters", "<u4"), ("bytes", "<u4"), ("crc32", "<u4")])
+
+Files: TypeAlias = tuple[BinaryIO, BinaryIO]
+"""Where ids go, and where facts go."""
 
 LINE_END = 0
 """The provisional id of a line end; the first piece seen is 1."""
@@ -67,9 +75,12 @@ def _utf8(line: str, number: int) -> bytes:
 
 
 class Spool:
-    """Numbered lines in a folder of their own, to be read back by line."""
+    """Numbered lines in a folder of their own, to be read back by line.
 
-    def __init__(self, folder: Path, pipeline: Pipeline, meter: Meter):
+    threads: how many read a file that is only cut at white space; None for one a processor.
+    """
+
+    def __init__(self, folder: Path, pipeline: Pipeline, meter: Meter, threads: int | None = None):
         self.numbering = Numbering()
         self.lines = 0
         self.tokens = 0
@@ -77,49 +88,95 @@ class Spool:
         """The line each document begins at; an empty document has none."""
         self.ends: list[int] = []
         """One after the last line of each source."""
-        self._pipeline, self._meter = pipeline, meter
+        self._pipeline, self._meter, self._threads = pipeline, meter, threads
         self._ids_path, self._lines_path = folder / "provisional.bin", folder / "lines.bin"
         self._ids, self._facts = array("I"), array("I")
-        self._hashes = bytearray()
+        self._plain = isinstance(pipeline.tokeniser, Blank) and not pipeline.normaliser.names
+        self._bytes = 0  # of plain text
+        self._scanner: scan.Scanner | None = None
+        self._final: tuple[Vocabulary, NDArray[np.int64]] | None = None
 
     def read(self, sources: Sequence[Source]) -> None:
         """Number every line of every document of every source."""
         share = Source("all", tuple(document for source in sources for document in source.documents)).share
-        with self._ids_path.open("wb") as ids_file, self._lines_path.open("wb") as lines_file:
+        with closing(self), self._ids_path.open("wb") as ids_file, self._lines_path.open("wb") as lines_file:
+            files = ids_file, lines_file
             for source in sources:
                 for document in source.documents:
                     if not self.documents or self.documents[-1] < self.lines:
                         self.documents.append(self.lines)
-                    for line in document:
-                        self._add(line)
-                        if len(self._ids) >= CHUNK or self.lines % 1000 == 0:
-                            self._flush(ids_file, lines_file)
-                            self._meter.tell(self.tokens, share)
+                    for _ in self._steps(document, files):
+                        self._meter.tell(self.tokens, share)
                 self.ends.append(self.lines)
-            self._flush(ids_file, lines_file)
+            self._flush(files)
+            self._catch_up()
         self._meter.tell(self.tokens, share, last=True)
 
-    def _add(self, line: str) -> None:
-        normal = self._pipeline.normalise(line)
-        pieces = self._pipeline.tokeniser.line(normal)
-        self._ids.extend(map(self.numbering.__getitem__, pieces))
-        self._ids.append(LINE_END)
-        raw = _utf8(line, self.lines + 1)
-        size = len(raw) if normal == line else len(normal.encode())
-        self._facts.extend((len(pieces) + 1, len(normal) + 1, size + 1))
-        self._hashes += blake2b(raw, digest_size=8).digest()
-        self.lines += 1
-        self.tokens += len(pieces) + 1
+    def close(self) -> None:
+        """Let go of what only reading needs."""
+        if self._scanner is not None:
+            self._scanner.close()
 
-    def _flush(self, ids_file: BinaryIO, lines_file: BinaryIO) -> None:
-        facts = np.frombuffer(self._facts, np.uint32).reshape(-1, 3)
-        packed = np.empty(len(facts), _LINE)
-        packed["tokens"], packed["characters"], packed["bytes"] = facts.T
-        packed["hash"] = np.frombuffer(self._hashes, "<u8")
-        lines_file.write(packed.tobytes())
-        ids_file.write(self._ids.tobytes())
+    def _steps(self, document: Document, files: Files) -> Iterator[None]:
+        """Number a document, with a stop now and then."""
+        if self._plain and isinstance(document, LineReader):
+            return self._scan(document, files)
+        return self._add(document, files)
+
+    def _add(self, lines: Iterable[str], files: Files) -> Iterator[None]:
+        """Number lines one by one."""
+        self._catch_up()
+        for line in lines:
+            normal = self._pipeline.normalise(line)
+            pieces = self._pipeline.tokeniser.line(normal)
+            self._ids.extend(map(self.numbering.__getitem__, pieces))
+            self._ids.append(LINE_END)
+            raw = _utf8(line, self.lines + 1)
+            size = len(raw) if normal == line else len(normal.encode())
+            self._facts.extend((len(pieces) + 1, len(normal) + 1, size + 1, zlib.crc32(raw)))
+            self.lines += 1
+            self.tokens += len(pieces) + 1
+            if len(self._ids) >= CHUNK or self.lines % 1000 == 0:
+                self._flush(files)
+                yield
+
+    def _scan(self, document: LineReader, files: Files) -> Iterator[None]:
+        """Number a document many lines at once, where that is possible."""
+        for group in scan.gathered(document.chunks(scan.BLOCK)):
+            parts = self._scanned([chunk for chunk, _ in group], document.empty_lines == "keep")
+            if parts is None:
+                yield from self._add((line for chunk in group for line in document.decoded(*chunk)), files)
+                continue
+            self._flush(files)
+            for part in parts:
+                files[0].write(part.ids.data)
+                files[1].write(part.facts.data)
+                self.lines += len(part.facts)
+                self.tokens += len(part.ids)
+            yield
+
+    def _scanned(self, chunks: list[bytes], keep: bool) -> list[scan.Part] | None:
+        """The chunks read by kernels; None if they have to be read line by line."""
+        self._bytes += sum(map(len, chunks))
+        if self._scanner is None:
+            if self._bytes < scan.SMALL:
+                return None
+            self._scanner = scan.Scanner(self._threads)
+        known = self._scanner.words.count - 1
+        if len(self.numbering) > known:
+            self._scanner.words.add(list(itertools.islice(self.numbering, known, None)))
+        return self._scanner.scan(chunks, keep)
+
+    def _catch_up(self) -> None:
+        """Take over the pieces that were numbered many lines at once."""
+        if self._scanner is not None:
+            known = len(self.numbering)
+            self.numbering.update(zip(self._scanner.words.spelled(known + 1), itertools.count(known + 1), strict=False))
+
+    def _flush(self, files: Files) -> None:
+        for file, numbers in zip(files, (self._ids, self._facts), strict=True):
+            file.write(numbers.tobytes())
         self._ids, self._facts = array("I"), array("I")
-        self._hashes = bytearray()
 
     def ids(self, first: int, last: int) -> Iterator[NDArray[np.uint32]]:
         """The provisional ids of tokens `first` to before `last`, in chunks."""
@@ -131,7 +188,7 @@ class Spool:
                 first += count
 
     def facts(self, first: int, last: int) -> NDArray[np.void]:
-        """What is known of lines `first` to before `last`: tokens, characters, bytes, hash."""
+        """What is known of lines `first` to before `last`: tokens, characters, bytes, CRC-32."""
         if first == last:
             return np.empty(0, _LINE)
         return np.memmap(self._lines_path, _LINE, "r", first * _LINE.itemsize, (last - first,))
@@ -156,12 +213,15 @@ class Spool:
 
     def final_ids(self, vocabulary: Vocabulary) -> NDArray[np.int64]:
         """The final id of every provisional one."""
-        return np.concatenate([np.array([vocabulary.stop], np.int64), vocabulary.ids(self.numbering)])
+        if self._final is None or self._final[0] is not vocabulary:
+            ids = np.concatenate([np.array([vocabulary.stop], np.int64), vocabulary.ids(self.numbering)])
+            self._final = vocabulary, ids
+        return self._final[1]
 
     def digest(self, first: int, last: int, documents: list[int]) -> str:
         """Eight hexadecimal digits for the content of those lines, as read, and where documents begin."""
         digest = sha256(np.array(documents, "<i8").tobytes())
         facts = self.facts(first, last)
         for begin in range(0, len(facts), CHUNK):
-            digest.update(np.ascontiguousarray(facts["hash"][begin : begin + CHUNK]).tobytes())
+            digest.update(np.ascontiguousarray(facts["crc32"][begin : begin + CHUNK]).tobytes())
         return digest.hexdigest()[:8]

@@ -194,15 +194,14 @@ def write_stream(spool: Spool, lines: tuple[int, int], vocabulary: Vocabulary, f
     first, last = lines
     begin, end = spool.tokens_before(first), spool.tokens_before(last)
     kind = np.dtype("<u2" if vocabulary.outputs <= 1 << 16 else "<u4")
-    final = spool.final_ids(vocabulary)
+    final = spool.final_ids(vocabulary).astype(kind)
     checksum = unknown = 0
     with (folder / "ids.bin").open("wb") as file:
         for chunk in spool.ids(begin, end):
             ids = final[chunk]
             unknown += int(np.count_nonzero(ids == vocabulary.unknown))
-            packed = ids.astype(kind).tobytes()
-            checksum = zlib.crc32(packed, checksum)
-            file.write(packed)
+            checksum = zlib.crc32(ids.data, checksum)
+            file.write(ids.data)
         file.flush()
         os.fsync(file.fileno())
     documents = [first] + [line for line in spool.documents if first < line < last]

@@ -24,8 +24,10 @@ def from_counts(
     Raises DataError if fewer than two are left, ConfigError if the limit is larger than the distinct pieces.
     """
     order = np.argsort(-counts, kind="stable")
-    seen = [pieces[place] for place in order[counts[order] > 0] if pieces[place] not in SPECIALS]
-    often = [pieces[place] for place in order[counts[order] >= max(min_count, 1)] if pieces[place] not in SPECIALS]
+    places = order[: np.count_nonzero(counts > 0)].tolist()
+    seen = [piece for piece in map(pieces.__getitem__, places) if piece not in SPECIALS]
+    frequent = places[: np.count_nonzero(counts >= max(min_count, 1))]
+    often = [piece for piece in map(pieces.__getitem__, frequent) if piece not in SPECIALS]
     if limit is not None and limit > len(seen):
         raise ConfigError(
             f"the vocabulary limit is {limit:,}, but the training text has only {len(seen):,} distinct pieces; "

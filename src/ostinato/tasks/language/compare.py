@@ -65,7 +65,7 @@ def compare(
                 loaded.name,
                 loaded.kind,
                 score,
-                int(loaded.about["parameters"]),
+                loaded.parameters,
                 disk_bytes(loaded.run),
                 states.nbytes(loaded.model.init_state(1)),
                 speed(loaded.model, stream, used),
@@ -132,7 +132,7 @@ def _write_mixture(part: RunDir, loaded: Sequence[Loaded], weights: NDArray[np.f
     model = Mixture([one.model for one in loaded], weights)
     about = {
         "vocabulary": first.vocabulary.fingerprint,
-        "parameters": sum(int(one.about["parameters"]) for one in loaded),
+        "parameters": sum(one.parameters for one in loaded),
         "regime": first.regime,
         "empty_lines": first.about.get("empty_lines", "skip"),
         "members": len(loaded),

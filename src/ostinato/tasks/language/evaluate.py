@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,13 +16,17 @@ from ostinato.core.model import LanguageModel
 from ostinato.core.progress import Progress, Watch, unwatched
 from ostinato.core.score import Score, signature
 from ostinato.core.state import State, where
-from ostinato.core.vocabulary import LogProbs, Vocabulary
+from ostinato.core.vocabulary import Ids, LogProbs, Vocabulary
+from ostinato.ngram.compact_model import CompactModel
+from ostinato.ngram.lines import LineEncoder, Lines, LineScorer, Text, is_plain
+from ostinato.ngram.model import NGramModel
 from ostinato.tasks.language.load import Loaded
 from ostinato.text.batch import Batch, Batches, ContinuousBatches, SentenceBatches
 from ostinato.text.pipeline import Pipeline
 from ostinato.text.stream import TokenStream, encode_files
 
 ROWS, STEPS = 32, 128  # how much is scored at once; changes speed and memory, never a number
+PART = 1 << 19  # tokens of whole lines that an n-gram model scores at once
 
 
 def batch_log_probs(model: LanguageModel, batches: Iterable[Batch]) -> Iterator[tuple[Batch, LogProbs]]:
@@ -42,23 +47,22 @@ def evaluate_stream(
     regime: str,
     watch: Watch = unwatched,
     split: bool = False,
+    threads: int | None = None,
 ) -> Score:
     """The score of a model on an encoded text.
 
     regime: "sentence" (each line on its own) or "stream" (the state carried over lines, not over documents).
     Every line's stop symbol is counted, and unknown words are ordinary ones. split: cut long documents of a
-    stream so that they are read side by side; faster, but the state is fresh at every cut.
+    stream so that they are read side by side; faster, but the state is fresh at every cut. threads: of an n-gram
+    model; None for one a core.
     Raises DataError if the text holds nothing to predict.
     """
     nats, count = 0.0, 0
     stream.check(model.vocabulary)
-    batches = evaluation_batches(regime, stream, model.vocabulary, split)
-    total = len(stream)
-    for batch, log_probs in batch_log_probs(model, batches):
-        counted = batch.weight > 0
-        nats -= float(log_probs[counted].sum(dtype=np.float64))
-        count += int(counted.sum())
-        watch(Progress("evaluate", count, count / total))
+    for log_probs in target_log_probs(model, stream, regime, split, threads):
+        nats -= float(log_probs.sum(dtype=np.float64))
+        count += len(log_probs)
+        watch(Progress("evaluate", count, count / len(stream)))
     if count == 0:
         raise DataError("the text holds nothing to predict; give one with at least one line")
     return Score(
@@ -70,6 +74,30 @@ def evaluate_stream(
         characters=stream.characters,
         bytes=stream.bytes,
     )
+
+
+def target_log_probs(
+    model: LanguageModel, stream: TokenStream, regime: str, split: bool = False, threads: int | None = None
+) -> Iterator[LogProbs]:
+    """The log-probs (nats) of all that counts in a text, part by part, in whatever order is fastest.
+
+    An n-gram model forgets all at a line's end, so both regimes are the same to it, unless documents are cut.
+    """
+    if isinstance(model, NGramModel) and (regime == "sentence" or not split):
+        yield from line_log_probs(model, stream, threads)
+        return
+    for batch, log_probs in batch_log_probs(model, evaluation_batches(regime, stream, model.vocabulary, split)):
+        yield log_probs[batch.weight > 0]
+
+
+def line_log_probs(model: NGramModel, stream: TokenStream, threads: int | None) -> Iterator[LogProbs]:
+    """The log-probs of a text's lines, each on its own, in their order."""
+    ends = np.append(stream.line_starts[1:], len(stream)) if len(stream) else np.empty(0, np.int64)
+    borders = np.searchsorted(ends, np.arange(PART, len(stream), PART)) + 1
+    for first, last in itertools.pairwise(np.unique([0, *borders, len(ends)]).tolist()):
+        begin = int(ends[first - 1]) if first else 0
+        ids = stream.ids[begin : ends[last - 1]].astype(np.int32)
+        yield model.score_lines(ids, ends[first:last] - begin, threads)
 
 
 def evaluation_batches(regime: str, stream: TokenStream, vocabulary: Vocabulary, split: bool = False) -> Batches:
@@ -150,18 +178,21 @@ class LineScore:
         }
 
 
-def score_lines(loaded: Loaded, groups: Iterable[Sequence[str]]) -> Iterator[list[LineScore]]:
-    """The score of every line of every group, in order, each line on its own; an empty line is just `</s>`."""
-    for lines in groups:
-        yield score_group(loaded, lines)
-
-
 def score_group(loaded: Loaded, lines: Sequence[str]) -> list[LineScore]:
-    """The scores of a few lines, read side by side by length."""
+    """The scores of lines, each on its own, by the plainest way; an empty line is just `</s>`."""
     vocabulary = loaded.vocabulary
     ids = [vocabulary.ids(loaded.pipeline.pieces(line)) for line in lines]
-    order = sorted(range(len(lines)), key=lambda row: len(ids[row]))
-    scores: list[LineScore | None] = [None] * len(lines)
+    scores = []
+    for text, own, log_probs in zip(lines, ids, padded(loaded.model, ids), strict=True):
+        unknown = int((own == vocabulary.unknown).sum())
+        scores.append(LineScore(-float(log_probs.sum(dtype=np.float64)), len(log_probs), unknown, text))
+    return scores
+
+
+def padded(model: LanguageModel, ids: Sequence[Ids]) -> list[LogProbs]:
+    """The log-probs of lines and of the stop symbol after each, read side by side by length. ids: without stops."""
+    vocabulary, found = model.vocabulary, [np.empty(0, np.float32)] * len(ids)
+    order = sorted(range(len(ids)), key=lambda row: len(ids[row]))
     for begin in range(0, len(order), ROWS):
         rows = order[begin : begin + ROWS]
         width = max(len(ids[row]) for row in rows) + 1
@@ -170,13 +201,41 @@ def score_group(loaded: Loaded, lines: Sequence[str]) -> list[LineScore]:
         inputs[:, 0] = vocabulary.start
         for place, row in enumerate(rows):
             inputs[place, 1 : len(ids[row]) + 1] = targets[place, : len(ids[row])] = ids[row]
-        log_probs = score_wide(loaded.model, inputs, targets)
+        log_probs = score_wide(model, inputs, targets)
         for place, row in enumerate(rows):
-            size = len(ids[row]) + 1
-            nats = -float(log_probs[place, :size].sum(dtype=np.float64))
-            unknown = int((ids[row] == vocabulary.unknown).sum())
-            scores[row] = LineScore(nats, size, unknown, lines[row])
-    return [score for score in scores if score is not None]
+            found[row] = log_probs[place, : len(ids[row]) + 1]
+    return found
+
+
+class Scorer(Protocol):
+    """Scores lines, each on its own: what `line_scorer` gives."""
+
+    def score(self, lines: Text, threads: int = 1) -> Lines:
+        """The scores of lines, in their order. Raises DataError, with the line, for bytes that are not UTF-8 text."""
+
+
+class PaddedScorer:
+    """Scores lines with a model of any kind, side by side by length."""
+
+    def __init__(self, loaded: Loaded):
+        self.model = loaded.model
+        quick = isinstance(loaded.model, CompactModel) and is_plain(loaded.pipeline)
+        self._encode = LineEncoder(loaded.pipeline, loaded.vocabulary, loaded.encoder() if quick else None)
+
+    def score(self, lines: Text, threads: int = 1) -> Lines:
+        """The scores of lines, in their order. Raises DataError, with the line, for bytes that are not UTF-8 text."""
+        ids, ends = self._encode.ids(lines, threads)
+        own = [line[:-1].astype(np.int64) for line in np.split(ids, ends[:-1])] if len(ends) else []
+        log_probs = np.concatenate([np.empty(0, np.float32), *padded(self.model, own)])
+        return Lines(ids, ends, log_probs, self.model.vocabulary.unknown)
+
+
+def line_scorer(loaded: Loaded) -> Scorer:
+    """The fastest scorer of lines for a model."""
+    if isinstance(loaded.model, NGramModel):
+        plain = is_plain(loaded.pipeline)
+        return LineScorer(loaded.model, loaded.pipeline, loaded.encoder() if plain else None)
+    return PaddedScorer(loaded)
 
 
 def score_wide(model: LanguageModel, inputs: Any, targets: Any) -> LogProbs:
@@ -189,14 +248,12 @@ def score_wide(model: LanguageModel, inputs: Any, targets: Any) -> LogProbs:
 
 
 def speed(model: LanguageModel, stream: TokenStream, regime: str, seconds: float = 1.0) -> float:
-    """Tokens scored a second on the beginning of a text, measured for about that long."""
-    batches = evaluation_batches(regime, stream, model.vocabulary)
-    count, began = 0, 0.0
-    for batch, _ in batch_log_probs(model, batches):
-        if began == 0.0:  # the first batch warms up
-            began = time.perf_counter()
-            continue
-        count += int(batch.weight.sum())
+    """Tokens scored a second on the beginning of a text, measured for about that long; threads as in evaluating."""
+    for _ in target_log_probs(model, stream, regime):
+        break  # the first part warms up
+    count, began = 0, time.perf_counter()
+    for log_probs in target_log_probs(model, stream, regime):
+        count += len(log_probs)
         if time.perf_counter() - began > seconds:
             break
     return count / max(1e-9, time.perf_counter() - began) if count else math.nan

@@ -55,7 +55,7 @@ def _model(run: RunDir) -> dict[str, Any]:
     state = loaded.model.init_state(1)
     model: dict[str, Any] = {
         "kind": loaded.kind,
-        "parameters": int(loaded.about["parameters"]),
+        "parameters": loaded.parameters,
         "model_bytes": disk_bytes(run),
         "state_bytes": states.nbytes(state),
         "regime": loaded.regime,

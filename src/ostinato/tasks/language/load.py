@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ostinato.core.config import build, read_toml
 from ostinato.core.errors import FormatError, MismatchError
@@ -14,6 +14,9 @@ from ostinato.core.vocabulary import Vocabulary
 from ostinato.runs import Arrays, RunDir
 from ostinato.tasks.options import KINDS, Config
 from ostinato.text.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from ostinato.text.scan import Encoder
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,18 @@ class Loaded:
     pipeline: Pipeline
     regime: str
     about: Mapping[str, Any]  # the header of the model file
+    words: Mapping[str, Any] = field(default_factory=dict)  # the arrays of a ready-made encoder, if the file has one
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers the model consists of."""
+        return int(self.about["parameters"] if "parameters" in self.about else cast(Any, self.model).parameters)
+
+    def encoder(self) -> Encoder:
+        """What gives lines of text their ids, for a pipeline that only cuts at white space."""
+        from ostinato.text.scan import Encoder
+
+        return Encoder.from_arrays(self.words) if self.words else Encoder(self.vocabulary)
 
     @property
     def name(self) -> str:
@@ -39,21 +54,24 @@ class Loaded:
 
 
 def load(path: str | Path) -> Loaded:
-    """The best model of a run.
+    """The best model of a run, or the n-gram model in a file: ours, ARPA, or KenLM's.
 
-    Raises FormatError if the run is incomplete, damaged or newer, MismatchError if its vocabulary is not the
-    one the model was made for.
+    Raises FormatError if it is incomplete, damaged or newer, MismatchError if its vocabulary is not the one the
+    model was made for.
     """
+    if Path(path).is_file():
+        from ostinato.ngram.files import open_any
+
+        stored = open_any(Path(path))
+        regime, run = str(stored.about.get("regime", "sentence")), RunDir(Path(path))
+        return Loaded(run, "ngram", stored.model, stored.pipeline, regime, stored.about, stored.words)
     run = RunDir.open(path)
-    arrays, about = run.load_model()
     vocabulary = Vocabulary.load(run.path / "data" / "vocabulary.json")
-    made_for = about.get("vocabulary")
-    if made_for != vocabulary.fingerprint:
-        raise MismatchError(
-            f"{run}: the model was made for vocabulary {made_for}, but vocabulary.json is {vocabulary.fingerprint}; "
-            "restore the file or train again"
-        )
     pipeline = Pipeline.load(run.path / "data" / "text.json")
+    if run.model_kind().startswith("ngram"):
+        return load_ngram(run, vocabulary, pipeline)
+    arrays, about = run.load_model()
+    check_vocabulary(run, about, vocabulary)
     try:
         kind = str(about["kind"])
         model = make_model(run, kind, arrays, about, vocabulary)
@@ -62,14 +80,30 @@ def load(path: str | Path) -> Loaded:
         raise FormatError(f"{run}/model.safetensors: the header lacks {fault}; restore it or train again") from None
 
 
+def check_vocabulary(run: RunDir, about: Mapping[str, Any], vocabulary: Vocabulary) -> None:
+    """Raise MismatchError unless the model was made for this vocabulary."""
+    made_for = about.get("vocabulary")
+    if made_for != vocabulary.fingerprint:
+        raise MismatchError(
+            f"{run}: the model was made for vocabulary {made_for}, but vocabulary.json is {vocabulary.fingerprint}; "
+            "restore the file or train again"
+        )
+
+
+def load_ngram(run: RunDir, vocabulary: Vocabulary, pipeline: Pipeline) -> Loaded:
+    """The n-gram model of a run, memory-mapped."""
+    from ostinato.ngram.store import open_model
+
+    stored = open_model(run.path / "model.safetensors")
+    check_vocabulary(run, stored.about, vocabulary)
+    regime = str(stored.about.get("regime", "sentence"))
+    return Loaded(run, "ngram", stored.model, pipeline, regime, stored.about, stored.words)
+
+
 def make_model(
     run: RunDir, kind: str, arrays: Arrays, about: Mapping[str, Any], vocabulary: Vocabulary
 ) -> LanguageModel:
     """The language model of that kind from its arrays. Raises FormatError if they do not fit."""
-    if kind == "ngram":
-        from ostinato.ngram.model import NGramModel
-
-        return NGramModel.load(arrays, about["table"], vocabulary)
     if kind == "mixture":
         from ostinato.mix import Mixture
 

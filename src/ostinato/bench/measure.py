@@ -1,0 +1,118 @@
+"""Measuring: whole processes and what processes say of themselves, ours and the peer's by turns, medians."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+from ostinato.core.errors import DataError
+
+Command: TypeAlias = list[str]
+Found = TypeVar("Found")
+
+CLOCK = Path(__file__).with_name("clock.py")
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a process took: seconds by the clock, seconds of processor, most bytes of memory."""
+
+    wall: float
+    cpu: float
+    memory: int
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Repeated measurements of one thing; cpu and memory where whole processes were measured."""
+
+    values: tuple[float, ...]
+    cpu: float | None = None
+    memory: float | None = None
+
+    @classmethod
+    def of(cls, usages: Sequence[Usage]) -> Sample:
+        """The times of whole processes, with the medians of the rest."""
+        cpu, memory = (statistics.median(column) for column in zip(*((u.cpu, u.memory) for u in usages), strict=True))
+        return cls(tuple(usage.wall for usage in usages), cpu, memory)
+
+    @property
+    def median(self) -> float:
+        """The middle one."""
+        return statistics.median(self.values)
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it."""
+        return {"median": self.median, "values": self.values, "cpu_seconds": self.cpu, "peak_bytes": self.memory}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a report: what was measured, in which unit, of ours and of the peer if there is one."""
+
+    case: str
+    what: str
+    unit: str
+    ours: Sample
+    theirs: Sample | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times better ours is than the peer: faster or smaller; below 1 is worse."""
+        if self.theirs is None:
+            return None
+        ours, theirs = self.ours.median, self.theirs.median
+        return ours / theirs if self.unit.endswith("/s") else theirs / ours
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it."""
+        theirs = self.theirs.to_json() if self.theirs else None
+        described = {"case": self.case, "what": self.what, "unit": self.unit, "times_better": self.ratio}
+        return {**described, "ours": self.ours.to_json(), "theirs": theirs}
+
+
+@dataclass(frozen=True)
+class Process:
+    """Commands that run one after another, and what is changed in their environment."""
+
+    commands: tuple[Command, ...]
+    changes: dict[str, str] = field(default_factory=dict)
+
+    def timed(self) -> Usage:
+        """What running them took, all together. Raises DataError if one fails."""
+        return Usage(**self._said([sys.executable, "-I", str(CLOCK), json.dumps(self.commands)]))
+
+    def asked(self) -> dict[str, float]:
+        """The numbers that the one command prints as JSON. Raises DataError if it fails."""
+        (command,) = self.commands
+        said: dict[str, float] = self._said(command)
+        return said
+
+    def _said(self, command: Command) -> Any:
+        environment = os.environ | self.changes
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        if done.returncode:
+            said = "\n".join(done.stderr.strip().splitlines()[-5:])
+            ran = "; ".join(" ".join(words) for words in self.commands)
+            raise DataError(f"{ran}\nfailed with exit code {done.returncode}: {said}")
+        return json.loads(done.stdout)
+
+
+def by_turns(
+    runs: int, note: Callable[[str], None], ours: Callable[[], Found], theirs: Callable[[], Found] | None
+) -> tuple[list[Found], list[Found]]:
+    """What `runs` calls of each return, one of ours, one of theirs and so on, after one of each that does not count."""
+    found: tuple[list[Found], list[Found]] = ([], [])
+    for run in range(runs + 1):
+        note(f"run {run} of {runs}" if run else "warming up")
+        for mine, measure in zip(found, (ours, theirs), strict=True):
+            if measure is not None:
+                mine.append(measure())
+    return found[0][1:], found[1][1:]
