@@ -16,7 +16,7 @@ def text() -> str:
     head, *sections = app.generate_docs().split("\n## ")
     body = "\n## ".join([head, *(part for part in sections if not part.startswith("ostinato --"))])
     lines = [line for line in body.splitlines() if "(#ostinato-install-completion)" not in line]
-    lines = [re.sub(r"^(ostinato [a-z]+) -m \w+", r"\1", line) for line in lines]  # however this was started
+    lines = [re.sub(r"^(.*?) -m \w+( .*\[OPTIONS\])", r"\1\2", line) for line in lines]  # however this was started
     return "<!-- made by docs/generate_cli.py; do not edit -->\n\n" + "\n".join(lines).rstrip() + "\n"
 
 

@@ -182,6 +182,17 @@ def test_the_vocabulary_can_be_limited(ngram: Any, home: Path, tmp_path: Path) -
     assert model_of(tmp_path / "three").outputs == 5
 
 
+def test_the_unknown_word_gets_what_is_asked_for(ngram: Any, home: Path, tmp_path: Path) -> None:
+    """By hand on "a a b" with D = n1 / (n1 + 2 n2): of a, b, </s> (2, 1, 1), D = 2 / (2 + 2) = 1/2; 3 / 2 is left."""
+    (tmp_path / "text.txt").write_text("a a b\n")
+    words = ("estimate", tmp_path / "text.txt", "--order", 1, "--smoothing", "absolute", "--force", "--out")
+    left = 3 / 2 / 4
+    for unknown, share in (("kenlm", left / 4), ("srilm", left), ("closed", 0.0)):
+        assert ngram(*words, tmp_path / "m", "--unknown", unknown).code == 0
+        found = np.exp(model_of(tmp_path / "m").table.log_prob()[1])
+        assert found == pytest.approx(share, rel=1e-6)
+
+
 def test_heldout_text_chooses_the_numbers(ngram: Any, home: Path, tmp_path: Path) -> None:
     words = ("estimate", home / "text.txt", "--order", 2, "--smoothing", "jelinek-mercer", "--out", tmp_path / "m")
     answer = ngram(*words, "--heldout", home / "other.txt")
@@ -192,7 +203,8 @@ def test_heldout_text_chooses_the_numbers(ngram: Any, home: Path, tmp_path: Path
 
 
 def test_an_estimate_from_counts_is_that_from_the_text(ngram: Any, home: Path, tmp_path: Path) -> None:
-    assert ngram("estimate", home / "text.counts", "--out", tmp_path / "m").code == 0
+    words = ("estimate", home / "text.counts", "--memory", "500M", "--threads", 1, "--out", tmp_path / "m")
+    assert ngram(*words).code == 0
     np.testing.assert_array_equal(model_of(tmp_path / "m").table.rows, model_of(home / "kn.ngram").table.rows)
 
 
@@ -254,9 +266,10 @@ def test_every_smoothing_is_scored_as_evaluate_scores_it(ngram: Any, home: Path,
     assert {(row["smoothing"], row["order"]) for row in rows} == {
         (name, order) for name in smoothings for order in (2, 3)
     }
-    for name in ("kneser-ney", "good-turing"):
+    for name in ("kneser-ney", "good-turing", "additive", "jelinek-mercer"):
         out = tmp_path / name
-        assert ngram("estimate", home / "text.txt", "--order", 3, "--smoothing", name, "--out", out, "-q").code == 0
+        tuned = ("--order", 3, "--smoothing", name, "--heldout", home / "other.txt", "-q")
+        assert ngram("estimate", home / "text.txt", *tuned, "--out", out).code == 0
         capsys.readouterr()
         assert cli(["evaluate", str(out), str(home / "other.txt"), "--json", "-q"]) == 0
         alone = json.loads(capsys.readouterr().out)
@@ -437,6 +450,24 @@ def test_formats_turn_into_each_other(ngram: Any, home: Path, tmp_path: Path) ->
     read_arpa(tmp_path / "a.arpa.gz")
 
 
+def test_what_a_model_is_made_from_leaves_no_seal(
+    ngram: Any, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large file has none, and that of the small one it was made from would not fit it."""
+    monkeypatch.setattr("ostinato.ngram.store.CHECKED", 0)
+    assert ngram("convert", home / "kn.ngram", tmp_path / "large").code == 0
+    assert "digest" not in open_model(tmp_path / "large").about
+    assert open_model(tmp_path / "large").about["tokens"] == open_model(home / "kn.ngram").about["tokens"]
+
+
+def test_counts_that_were_changed_are_refused(ngram: Any, home: Path, tmp_path: Path) -> None:
+    content = (home / "text.counts").read_bytes()
+    (tmp_path / "changed.counts").write_bytes(content.replace(b"cat\n", b"rat\n", 1))
+    answer = ngram("estimate", tmp_path / "changed.counts", "--out", tmp_path / "m")
+    assert (answer.code, answer.err.count("\n")) == (1, 1)
+    assert "changed after saving" in answer.err
+
+
 def test_a_run_directory_is_a_model_too(ngram: Any, home: Path, tmp_path: Path) -> None:
     words = ("--text", home / "text.txt", "--data.tokeniser", "blank", "--model.kind", "ngram", "--model.order", "2")
     assert cli(["train", "--run-dir", str(tmp_path / "run"), *map(str, words), "-q"]) == 0
@@ -459,6 +490,7 @@ def test_everything_wrong_is_one_line(ngram: Any, home: Path, pair: tuple[Path, 
         (2, "name a file to write", ("estimate", text)),
         (2, "not a size", ("estimate", text, *out, "--memory", "lots")),
         (2, "order", ("estimate", text, *out, "--order", 0)),
+        (2, "leave it out", ("estimate", text, *out, "--smoothing", "mle", "--unknown", "srilm")),
         (2, "begin with 0", ("estimate", text, *out, "--prune", 1)),
         (2, "min_count", ("estimate", text, *out, "--min-count", 0)),
         (2, "--min-count has no use", ("estimate", home / "text.counts", *out, "--min-count", 2)),
@@ -482,6 +514,8 @@ def test_everything_wrong_is_one_line(ngram: Any, home: Path, pair: tuple[Path, 
         (2, "at least two", ("interpolate", model, *out, "--weights", 1)),
         (2, "either --text", ("interpolate", *pair, *out)),
         (2, "sum to 1", ("interpolate", *pair, *out, "--weights", 0.5, 0.9)),
+        (2, "cannot both go", ("estimate", text, "--arpa", "-", "--json")),
+        (2, "cannot both go", ("convert", model, "-", "--json")),
         (2, "not packed", ("convert", model, tmp_path / "m.gz")),
         (2, 'Did you mean "check"', ("chek", model)),
     ]

@@ -138,7 +138,7 @@ def test_a_document_is_the_sum_of_its_lines(
     model = load(home / "model")
     if kind == "other":
         mixture = Mixture([model.model], [1.0])
-        model = Loaded(model.run, "mixture", mixture, model.pipeline, "sentence", {"empty_lines": "keep"})
+        model = Loaded(model.run, "mixture", mixture, model.pipeline, "sentence", {})
     second = write_objects(tmp_path / "more.jsonl", documents(9, 1))
     found = [
         document
@@ -149,7 +149,7 @@ def test_a_document_is_the_sum_of_its_lines(
     assert [document.key for document in found] == [one["id"] for one in wanted]
     assert [document.line for document in found] == [*range(1, 61), *range(1, 10)]
     for document, one in zip(found, wanted, strict=True):
-        lines = [line for line in one["text"].split("\n") if kind == "other" or line.strip()]
+        lines = [line for line in one["text"].split("\n") if line.strip()]
         alone = score_group(model, lines)
         assert document.lines == len(lines)
         assert document.tokens == sum(line.count for line in alone)

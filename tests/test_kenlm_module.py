@@ -85,6 +85,7 @@ def arpa() -> str:
         for gram in found:
             prob = {("<s>",): 0.0, ("z",): -99.0}.get(gram, draw(-3.0, -0.1))
             backoff = 0.0 if gram[-1] == "</s>" or gram == ("<unk>",) or chance.random() < 0.2 else draw(-1.0, 0.0)
+            backoff = -99.0 if gram == ("y",) else backoff
             text += f"{prob}\t{' '.join(gram)}" + (f"\t{backoff}\n" if order < 4 else "\n")
     return text + "\n\\end\\\n"
 
@@ -193,6 +194,7 @@ def test_kenlm_itself_says_the_same_today(arpa_file):
 def test_kenlm_itself_says_the_same_of_whatever_it_is_given(arpa_file, model):
     theirs = real().Model(str(arpa_file))
 
+    @settings(deadline=None)
     @given(sentences, st.booleans(), st.booleans())
     def compare(text, bos, eos):
         assert model.score(text, bos, eos) == pytest.approx(theirs.score(text, bos, eos), abs=1e-4)
@@ -202,6 +204,7 @@ def test_kenlm_itself_says_the_same_of_whatever_it_is_given(arpa_file, model):
     compare()
 
 
+@settings(deadline=None)
 @given(sentences, st.booleans(), st.booleans())
 def test_every_word_is_scored_as_the_definition_says(model, text, bos, eos):
     mine, wanted = list(model.full_scores(text, bos, eos)), SLOW.full(text, bos, eos)
@@ -225,6 +228,7 @@ def test_a_sum_by_hand(tmp_path):
         assert mine == (pytest.approx(log_prob, abs=1e-6), length, oov)
 
 
+@settings(deadline=None)
 @given(plain, st.booleans())
 def test_word_by_word_is_the_same_as_all_at_once(model, words, bos):
     state, after, total = ours.State(), ours.State(), 0.0
@@ -238,8 +242,10 @@ def test_word_by_word_is_the_same_as_all_at_once(model, words, bos):
     assert model.score(" ".join(words), bos, False) == pytest.approx(total, abs=1e-9)
 
 
+@settings(deadline=None)
 @given(
-    st.lists(st.lists(st.sampled_from([*PIECES, "\n", "\0", "a\0b"]), max_size=9).map(" ".join), max_size=9), st.data()
+    st.lists(st.lists(st.sampled_from([*PIECES, "\n", "\0", "a\0", "a\0b"]), max_size=9).map(" ".join), max_size=9),
+    st.data(),
 )
 def test_many_at_once_score_as_each_alone(model, texts, data):
     threads = data.draw(st.sampled_from([1, 2, None]))
@@ -256,6 +262,7 @@ def test_more_words_than_are_looked_up_together_are_no_trouble(model):
     assert model.score_batch(texts).tolist() == pytest.approx([model.score(text) for text in texts], rel=1e-6)
 
 
+@settings(deadline=None)
 @given(plain, st.integers(1, 40))
 def test_the_next_words_are_those_that_score_best(model, words, k):
     found = model.next_words(" ".join(words), k)

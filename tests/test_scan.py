@@ -370,3 +370,22 @@ def test_no_text_has_no_ids():
     ids, line_ends = Encoder(VOCABULARY).ids(b"")
     assert (ids.tolist(), line_ends.tolist()) == ([], [])
     assert Scanner(1).scan([b""], keep=True)[0].ids.tolist() == [0]
+
+
+@few
+@given(texts, st.sampled_from([("nfc",), ("nfkc", "lower"), ("casefold",)]), st.integers(1, 200))
+def test_lines_that_a_normaliser_leaves_alone_are_read_by_kernels_too(tmp_path_factory, text, names, block):
+    """Blocks that it changes are read line by line, and both give what Python alone gives."""
+    folder = tmp_path_factory.mktemp("scan")
+    paths = written(folder, [text, "plain words\nΣΊΣΥΦΟΣ ſ ﬁ ｆｕｌｌ e\u0301\n".encode()])
+
+    def numbered(name: str) -> tuple[object, ...]:
+        (folder / name).mkdir()
+        pipeline = Pipeline(Normaliser(names), make_tokeniser("blank"))
+        made = Spool(folder / name, pipeline, Meter("reading", lambda _: None), 1)
+        made.read([Source.of_files(paths)])
+        return content(made)
+
+    wanted = numbered("slow")
+    with tiny(block):
+        assert numbered("fast") == wanted

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -200,3 +201,28 @@ def test_a_header_too_long_for_its_place_is_refused(tmp_path: Path):
     with pytest.raises(FormatError, match="does not fit"):
         file.finish({"notes": "x" * (1 << 16)})
     file.close()
+
+
+@pytest.mark.parametrize("name", ["modified-kneser-ney", "kneser-ney-backoff", "absolute", "witten-bell"])
+def test_the_mass_of_unseen_words_is_shared_out_as_asked(name: str):
+    """Order 1 of "w0 w0 w1": what it frees goes to all words alike, to <unk> alone, or to all but <unk>."""
+    ids, vocabulary = np.array([2, 2, 3, 1]), Vocabulary(["w0", "w1", "w2"])
+    seen: dict[str, np.ndarray] = {}
+    for unknown in ("kenlm", "srilm", "closed"):
+        table = smoothings[name]().fit(replace(count(ids, vocabulary, 1), unknown=unknown))
+        p = np.exp(table.log_prob().astype(np.float64))[1:-1]
+        assert p.sum() == pytest.approx(1, abs=1e-6)
+        seen[unknown] = p  # <unk>, </s>, w0, w1, w2
+    assert seen["kenlm"][0] == pytest.approx(seen["kenlm"][4])
+    assert (seen["srilm"][4], seen["closed"][0]) == (0, 0)
+    if name == "kneser-ney-backoff":
+        assert seen["srilm"][0] == pytest.approx(2 * seen["kenlm"][0])
+    else:
+        assert seen["srilm"][0] == pytest.approx(5 * seen["kenlm"][0])
+    assert seen["closed"][4] > seen["kenlm"][4]
+
+
+def test_other_smoothings_refuse_to_share_it_out_otherwise(tmp_path: Path):
+    counts = replace(count(text(), VOCABULARY, 2), unknown="srilm")
+    with pytest.raises(ConfigError, match="is for witten-bell"):
+        write_model(counts, smoothings["mle"](), Label(VOCABULARY, PIPELINE, {}), tmp_path / "m")

@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from ostinato.cli.ngrams import ngram_app, opened
+from ostinato.cli.ngrams import check_output, ngram_app, opened
 from ostinato.cli.talk import loudness, say, show_json, size, watching
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def prune(
     stored = opened(model)
     made = reshape.prune(stored, counts, threshold, ngrams, min_counts)
     if counts is None and "kneser-ney" in stored.model.table.smoothing:
-        say("pruned without counts: with --counts a Kneser-Ney model loses much less")
+        say("pruned without counts; with --counts a Kneser-Ney model of the same size predicts better")
     finish(made, stored, target, json)
 
 
@@ -228,6 +228,7 @@ def convert(
     json:
         Print one JSON object.
     """
+    check_output(str(out) == "-", json)
     target = new(out, force)
     stored = opened(model)
     finish(stored.model, stored, target, json)

@@ -6,7 +6,7 @@ import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 from pydantic.dataclasses import dataclass
@@ -93,6 +93,7 @@ def estimate(
     smoothing: SmoothingName = "modified-kneser-ney",
     prune: tuple[int, ...] = (),
     memory: str | None = None,
+    unknown: Literal["kenlm", "srilm", "closed"] = "kenlm",
     threads: int | None = None,
     heldout: tuple[str, ...] = (),
     force: bool = False,
@@ -124,6 +125,9 @@ def estimate(
         Drop n-grams of order 1, 2, ... seen so often or less; the last number holds for higher orders.
     memory:
         Stay near that much memory, as 500M or 2G; the rest goes to files beside OUT meanwhile. As much as it takes.
+    unknown:
+        Where the mass of words never seen goes: kenlm, to every word alike; srilm, all to `<unk>`; closed, to every
+        word but `<unk>`.
     threads:
         Processor cores to use; all of them.
     heldout:
@@ -135,23 +139,31 @@ def estimate(
     """
     from ostinato.tasks.language import ngrams as task
 
-    for path in (out, Path(arpa) if arpa not in (None, "-") else None):
-        if path is not None:
-            task.check_new(path, force)
+    files = [path for path in (out, Path(arpa) if arpa not in (None, "-") else None) if path is not None]
+    for path in files:
+        task.check_new(path, force)
+    check_output(arpa == "-", json)
     began = time.monotonic()
-    options = {"order": order, "smoothing": smoothing, "prune": prune, "memory": memory}
+    options = {"order": order, "smoothing": smoothing, "prune": prune, "memory": memory, "unknown": unknown}
     with watching() as watch:
         wanted = told(texts, reading, watch, **options, threads=threads, heldout=heldout, note=say)
         made = task.estimate(wanted, out, sys.stdout.buffer if arpa == "-" else arpa)
     seconds = time.monotonic() - began
-    files = [path for path in (out, Path(arpa) if arpa not in (None, "-") else None) if path is not None]
     sizes = {str(path): path.stat().st_size for path in files}
-    if json and arpa != "-":
+    if json:
         show_json({**asdict(made), "files": sizes, "seconds": seconds})
     elif arpa == "-":
         say(summary(made, sizes, seconds))
     elif loudness.level >= 1:
         print(summary(made, sizes, seconds))
+
+
+def check_output(arpa: bool, json: bool) -> None:
+    """Raise ConfigError if an ARPA file and JSON are both to go to standard output."""
+    from ostinato.core.errors import ConfigError
+
+    if arpa and json:
+        raise ConfigError("--json and an ARPA file cannot both go to standard output; name a file")
 
 
 def summary(made: Estimated, files: dict[str, int], seconds: float) -> str:

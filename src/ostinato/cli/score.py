@@ -72,8 +72,8 @@ def score(
     Columns, tab-separated: nats, words, perplexity (`</s>` counted), unknown words, the line. What comes from a
     slow writer is answered at once.
 
-    With --jsonl the lines of each document are scored each on its own and summed: `line` (and `id`, if the object
-    has one), `nats`, `tokens`, `unknown`, `lines`, `perplexity`.
+    With --jsonl the lines of each document are scored each on its own and summed, those of white space only left
+    out: `line` (and `id`, if the object has one), `nats`, `tokens`, `unknown`, `lines`, `perplexity`.
 
     **Examples**
 

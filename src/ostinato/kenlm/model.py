@@ -35,7 +35,7 @@ class Model:
     path: bytes
 
     def __init__(self, path: str | bytes | os.PathLike[str], config: Config | None = None):
-        self.path = os.path.abspath(as_bytes(path if isinstance(path, str | bytes) else os.fspath(path)))
+        self.path = os.path.abspath(os.fsencode(path))
         try:
             self._model, self._stored = open_path(Path(os.fsdecode(self.path)))
         except (OstinatoError, OSError) as fault:
@@ -142,11 +142,12 @@ class Model:
         """The id of a word, which is remembered."""
         if not isinstance(word, str):
             raise TypeError(f"Argument 'word' has incorrect type (expected str, got {type(word).__name__})")
-        if word not in self._ids:
+        number = self._ids.get(word)
+        if number is None:
             if len(self._ids) >= REMEMBERED:
                 self._ids.clear()
-            self._ids[word] = self._desk.find(word.encode())
-        return self._ids[word]
+            number = self._ids[word] = self._desk.find(word.encode())
+        return number
 
     def _first_advance(self, address: int, state: int, word: int) -> tuple[float, int]:
         """The first call of `_advance`: the kernel takes its place, so that later calls go straight to it."""

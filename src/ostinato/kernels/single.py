@@ -1,6 +1,6 @@
 """Kernels for one word or one sentence at a time, where passing arrays to a kernel would cost more than its work.
 
-So they are passed the address of a desk, eleven int64: the address and size of `rows` (ngram/table.py), of slots,
+So most are passed the address of a desk, eleven int64: the address and size of `rows` (ngram/table.py), of slots,
 offsets and blob (kernels/scan.py) and of `firsts` (see `first_rows`), and the number of the start symbol. Whoever
 calls keeps all of these arrays where they are. They hold the interpreter's lock: to let it go and take it again
 costs as much as a word. Text is bytes, cut as KenLM cuts it, at ASCII white space only. What comes out is log10. A
@@ -100,7 +100,8 @@ def follow(rows, logs, state, token):
     prefetch(rows, 3 * shorter)
     entry = find_entry(rows, state, token)
     while entry < 0:
-        debt += logs[3 * state + 1]
+        weight = logs[3 * state + 1]
+        debt += weight if weight != -np.inf else NEVER / LOG10
         state, shorter = shorter, np.int64(rows[3 * shorter])
         prefetch(rows, 3 * shorter)
         entry = find_entry(rows, state, token)

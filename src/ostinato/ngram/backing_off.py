@@ -69,7 +69,7 @@ def back_off(
         here, below = trie.level(order), trie.level(order - 1)
         parent, suffix = trie.parents(order) - below.start, trie.suffix[here] - below.start
         count = counts.adjusted(order) if continuation else counts.raw(order)
-        shorter = lower[suffix]
+        shorter = counts.base() if order == 1 else lower[suffix]
         taken = np.array([0.0, *discount])[np.minimum(count, len(discount))]
         total, held, covered = (sums(parent, of, len(lower)) for of in (count, taken, np.where(count, shorter, 0)))
         free = 1 - covered
@@ -108,7 +108,8 @@ def mixed(
         count = counts.raw(order)
         total, kinds = sums(parent, count, len(lower)), sums(parent, count > 0, len(lower))
         own = np.where(total > 0, weight(order, total, kinds), 0.0)
-        lower = own[parent] * count / total[parent] + (1 - own)[parent] * lower[suffix]
+        shorter = counts.base() if order == 1 else lower[suffix]
+        lower = own[parent] * count / total[parent] + (1 - own)[parent] * shorter
         if order == 1:
             lower[-1] = 0.0  # the start symbol
         else:

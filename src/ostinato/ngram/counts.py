@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,9 @@ from ostinato.ngram.trie import LIMIT, Trie
 from ostinato.ngram.workspace import IN_MEMORY, Workspace
 
 Numbers: TypeAlias = NDArray[np.int64]
+
+UnknownMass: TypeAlias = Literal["kenlm", "srilm", "closed"]
+"""How the mass of words never seen is shared out, named after those who do it so."""
 
 BLOCK = 1 << 20
 """Tokens that are read from the stream at a time."""
@@ -35,6 +38,7 @@ class Counts:
         for the start symbol. count: [N] int32, occurrences; for node 0 the number of all predicted tokens,
         for the start symbol that of the lines. tokens: predicted tokens of the text, the stop symbols
         included. lines: its sentences, the empty ones included. space: where large arrays are made.
+    unknown: how smoothing shares out what order 1 does not give to words seen, see `base`.
     """
 
     trie: Trie
@@ -42,6 +46,7 @@ class Counts:
     tokens: int
     lines: int
     space: Workspace = IN_MEMORY
+    unknown: UnknownMass = "kenlm"
     _continuations: dict[int, NDArray[np.int32]] = field(default_factory=dict, repr=False)
 
     @property
@@ -58,6 +63,17 @@ class Counts:
     def small(self) -> bool:
         """Whether there is so little that loading a compiler takes longer than it saves."""
         return self.tokens < SMALL
+
+    def base(self) -> NDArray[np.float64]:
+        """What stands below order 1: [outputs + 1], sums to one; 0 for the start symbol.
+
+        kenlm: every word alike, the unknown one among them. srilm: everything for the unknown word. closed:
+        every word but the unknown one, which is impossible unless the text holds it.
+        """
+        base = np.zeros(self.outputs + 1)
+        base[:-1] = {"kenlm": 1 / self.outputs, "srilm": 0.0, "closed": 1 / (self.outputs - 1)}[self.unknown]
+        base[0] = {"kenlm": 1 / self.outputs, "srilm": 1.0, "closed": 0.0}[self.unknown]
+        return base
 
     def raw(self, order: int) -> Numbers:
         """How often each n-gram of that order occurs as a prediction: 0 for the start symbol alone."""

@@ -9,6 +9,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ostinato.core.errors import ConfigError
 from ostinato.core.progress import Watch, unwatched
 from ostinato.ngram.arpa_write import Ngrams, write_arpa, write_ngrams
 from ostinato.ngram.blocks import Bits, Layout
@@ -17,6 +18,7 @@ from ostinato.ngram.interpolation import Discounts, Write, interpolate_into
 from ostinato.ngram.model import NGramModel
 from ostinato.ngram.smoothing import Smoothing
 from ostinato.ngram.smoothing.discounts import Discounted
+from ostinato.ngram.smoothing.witten_bell import WittenBell
 from ostinato.ngram.store import Label, finish_model, new_model, open_model, save_model
 from ostinato.ngram.table import described
 
@@ -36,6 +38,7 @@ def write_model(
     heldout, thresholds: as in `Smoothing.fit`. Interpolated discounting without pruning goes straight to the
     files; everything else is made in memory first. Raises StorageError, and what `fit` raises.
     """
+    check_unknown(counts, smoothing)
     if not isinstance(smoothing, Discounted) or not smoothing.interpolated or any(thresholds):
         model = NGramModel(smoothing.fit(counts, heldout, thresholds), label.vocabulary)
         save_model(path, model, label.pipeline, **label.more)
@@ -61,11 +64,21 @@ def write_arpa_only(
     counts: Counts, smoothing: Discounted, label: Label, arpa: str | IO[bytes], watch: Watch = unwatched
 ) -> Discounts:
     """Smooth counts and write nothing but an ARPA file; return the discounts. Raises DataError, StorageError."""
+    check_unknown(counts, smoothing)
     found = smoothing.discounts(counts)
     collected, collect = collector(counts)
     interpolate_into(counts, found, collect, smoothing.continuation)
     write_ngrams(collected, label.vocabulary, arpa, watch)
     return found
+
+
+def check_unknown(counts: Counts, smoothing: Smoothing) -> None:
+    """Raise ConfigError if this smoothing does not look at how the mass of unseen words is to be shared out."""
+    if counts.unknown != "kenlm" and not isinstance(smoothing, Discounted | WittenBell):
+        raise ConfigError(
+            f"unknown {counts.unknown!r} is for witten-bell, absolute discounting and Kneser-Ney, not for "
+            f"{type(smoothing).__name__}; leave it out"
+        )
 
 
 def frozen(found: Discounts) -> tuple[tuple[tuple[float, ...], ...], tuple[str, ...]]:

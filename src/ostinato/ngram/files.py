@@ -36,5 +36,6 @@ def open_any(path: str | Path, watch: Watch = unwatched) -> Stored:
 
 
 def _read(found: Read, **about: Any) -> Stored:
-    """What was read from another program's file, as if it had been in one of ours."""
-    return Stored(NGramModel(found.table, found.vocabulary), Pipeline(Normaliser(), Blank()), about, {})
+    """What was read from another program's file, as if it had been in one of ours; empty lines count there."""
+    described = about | {"regime": "sentence", "empty_lines": "keep"}
+    return Stored(NGramModel(found.table, found.vocabulary), Pipeline(Normaliser(), Blank()), described, {})

@@ -41,7 +41,7 @@ def interpolate(
 
     p(w | h) = (a(hw) - D(a(hw))) / T(h) + gamma(h) p(w | h without its oldest word)
     gamma(h) = sum of D(a(hw)) over the words seen after h, divided by T(h); this is the back-off of h
-    T(h)     = sum of a(hw) over them; below order 1 stands 1 / outputs
+    T(h)     = sum of a(hw) over them; below order 1 stands `counts.base()`, as a rule 1 / outputs
 
     continuation: a are the adjusted counts of Kneser-Ney, else the occurrences. thresholds: n-grams of order k
     that occur no more than thresholds[k - 1] times are left out and their a goes to gamma, as `lmplz --prune`
@@ -65,7 +65,7 @@ def interpolate_into(
     counts: Counts, discounts: Discounts, write: Write, continuation: bool = True, limits: Sequence[int] = ()
 ) -> None:
     """The same, but everything goes to `write` as soon as it is known, and n-grams below the limits too."""
-    lower: Numbers = np.array([1 / counts.outputs])
+    lower = np.zeros(1)  # what stands below order 1 is added there
     limits = limits or [0] * counts.order
     for order, discount in enumerate(discounts.values, 1):
         filled = np.array((0.0, *discount, *(discount[-1:] * 3))[:4])
@@ -102,6 +102,7 @@ def smooth_order(
             contexts = (begin, end, here.start, below.start, limit)
             smooth(counts, adjusted, contexts, discount, lower, probability, gamma)
             if order == 1:
+                probability += gamma[0] * counts.base()
                 probability[-1], gamma[0] = 0.0, 1.0  # the start symbol; nothing comes below the words
             write(begin, end, logs(probability), logs(gamma))
             counts.space.relieve()

@@ -34,3 +34,4 @@ class NGramOptions:
     smoothing: SmoothingName = "modified-kneser-ney"
     prune: tuple[Annotated[int, Ge(0)], ...] = ()
     memory: str | None = None
+    unknown: Literal["kenlm", "srilm", "closed"] = "kenlm"

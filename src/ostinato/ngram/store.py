@@ -38,7 +38,7 @@ PIECES, WORDS = "vocabulary", "vocabulary."
 COUNTS = "ngram-counts"
 """The kind of a file of counts, which is no model."""
 
-OWN = ("format", "kind", "table", "vocabulary", "words", "text")
+OWN = ("format", "digest", "kind", "table", "vocabulary", "words", "text")
 """What every header says; the rest is what a label has besides."""
 
 MANY = 1 << 15
@@ -175,7 +175,7 @@ def save_counts(path: Path, counts: Counts, label: Label) -> None:
         file.add(PIECES, spelled(label.vocabulary))
         for name, array in arrays.items():
             file.add(name, array)
-        file.finish(label.about(COUNTS, described))
+        file.finish(label.about(COUNTS, described), CHECKED)
 
 
 def open_counts(path: Path) -> tuple[Counts, Label]:
@@ -187,6 +187,8 @@ def open_counts(path: Path) -> tuple[Counts, Label]:
     try:
         if about["kind"] != COUNTS:
             raise FormatError(f"holds a model ({about['kind']}), not counts; `ostinato ngram count` makes those")
+        if not intact(arrays, about):
+            raise FormatError("the contents were changed after saving; restore the file or count again")
         vocabulary = Vocabulary.later(int(about["words"]), str(about["vocabulary"]), lambda: pieces_in(arrays[PIECES]))
         counts = from_arrays({name: np.array(array) for name, array in arrays.items()}, about["table"])
         if counts.outputs != len(vocabulary.pieces) - 2:

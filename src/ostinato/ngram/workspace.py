@@ -98,5 +98,5 @@ def parse_memory(text: str | None) -> int | None:
     number, unit = (text[:-1], text[-1:].upper()) if text[-1:].isalpha() else (text, "")
     try:
         return int(float(number) * UNITS[unit])
-    except (KeyError, ValueError):
+    except (KeyError, ValueError, OverflowError):
         raise ConfigError(f"memory {text!r} is not a size; give one as 500M or 2G") from None

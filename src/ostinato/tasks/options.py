@@ -39,6 +39,8 @@ class ModelOptions:
     """ngram (0): drop n-grams of order 1, 2, ... seen so often or less; the last number holds for higher orders."""
     memory: str | None = None
     """ngram (as much as it takes): stay near that much memory, as 500M or 2G; the rest goes to files meanwhile."""
+    unknown: Literal["kenlm", "srilm", "closed"] | None = None
+    """ngram (kenlm): the mass of unseen words goes to every word alike, all to the unknown word, or none to that."""
     hidden: int | None = None
     """rnn, lstm, gru (256), nplm (128): hidden units."""
     layers: int | None = None

@@ -8,6 +8,7 @@
 | `casefold`      | case for comparing: ß is ss                                         |
 | `stem:english`  | Snowball stem of every word, in any of its languages                |
 | `lemma:en`      | dictionary form of every word, in any language of simplemma         |
+| `none`          | nothing                                                            |
 
 A stem is what is left when endings are cut off by rule; it need not be a word, and irregular forms stay
 apart. A lemma is looked up: it is a word, irregular forms meet, and what is not listed stays as it is.
@@ -46,13 +47,18 @@ class Normaliser:
     """
 
     def __init__(self, names: Sequence[str] = ()):
-        self.names = tuple(names)
+        self.names = tuple(name for name in names if name != "none")
         self._changes = [_change(name) for name in self.names]
 
     def __call__(self, text: str) -> str:
         for change in self._changes:
             text = change(text)
         return text
+
+    @property
+    def by_letter(self) -> bool:
+        """Whether lines can be changed together: no change looks beyond a letter and its neighbours in the line."""
+        return set(self.names) <= {"nfc", "nfkc", "lower", "casefold"}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Normaliser) and self.names == other.names
@@ -67,7 +73,9 @@ class Normaliser:
 def _change(name: str) -> Change:
     kind, _, argument = name.partition(":")
     if kind not in normalisers:
-        raise ConfigError(unknown("normaliser", name, ["nfc", "nfkc", "lower", "casefold", "stem:english", "lemma:en"]))
+        raise ConfigError(
+            unknown("normaliser", name, ["nfc", "nfkc", "lower", "casefold", "stem:english", "lemma:en", "none"])
+        )
     return normalisers[kind](argument)
 
 

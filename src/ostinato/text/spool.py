@@ -91,7 +91,7 @@ class Spool:
         self._pipeline, self._meter, self._threads = pipeline, meter, threads
         self._ids_path, self._lines_path = folder / "provisional.bin", folder / "lines.bin"
         self._ids, self._facts = array("I"), array("I")
-        self._plain = isinstance(pipeline.tokeniser, Blank) and not pipeline.normaliser.names
+        self._plain = isinstance(pipeline.tokeniser, Blank) and pipeline.normaliser.by_letter
         self._bytes = 0  # of plain text
         self._scanner: scan.Scanner | None = None
         self._final: tuple[Vocabulary, NDArray[np.int64]] | None = None
@@ -162,10 +162,20 @@ class Spool:
             if self._bytes < scan.SMALL:
                 return None
             self._scanner = scan.Scanner(self._threads)
+        if self._pipeline.normaliser.names and not all(map(self._normal, chunks)):
+            return None
         known = self._scanner.words.count - 1
         if len(self.numbering) > known:
             self._scanner.words.add(list(itertools.islice(self.numbering, known, None)))
         return self._scanner.scan(chunks, keep)
+
+    def _normal(self, chunk: bytes) -> bool:
+        """Whether the normaliser leaves these lines as they are; if they are not text, that is found later."""
+        try:
+            text = chunk.decode()
+        except UnicodeDecodeError:
+            return True
+        return self._pipeline.normalise(text) == text
 
     def _catch_up(self) -> None:
         """Take over the pieces that were numbered many lines at once."""

@@ -126,6 +126,7 @@ def estimate(run: RunDir, config: Config, corpus: Corpus, callbacks: Callbacks) 
     began = time.monotonic()
     space = Workspace(parse_memory(options.memory), run.path)
     counts = count(corpus.train.ids, vocabulary, options.order, callbacks.watch, threads, space)
+    counts = replace(counts, unknown=options.unknown)
     more = {"regime": config.data.regime, "empty_lines": config.data.empty_lines, "options": asdict(options)}
     label = Label(vocabulary, corpus.pipeline, more)
     smoothing = smoothings[options.smoothing]()

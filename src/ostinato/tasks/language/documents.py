@@ -202,16 +202,16 @@ def score_documents(
 ) -> Iterator[Scored]:
     """The scores of all objects of JSON Lines files (`-`: standard input), in their order, some at a time.
 
-    field: the key of the text. Its lines are scored each on its own; those of white space are left out, unless the
-    model was trained with them. skip_bad: pass over lines that cannot be used, and tell of them. threads: of an
-    n-gram model; None for one a core.
+    field: the key of the text. Its lines are scored each on its own; those of white space only are left out, whatever
+    the model was trained with. skip_bad: pass over lines that cannot be used, and tell of them. threads: of an n-gram
+    model; None for one a core.
     Raises DataError, with file and line, after the documents before it: for what is not JSON or not an object, for
     a field that is missing or not a text.
     """
     read.check_readable(paths)
-    scorer, keep = line_scorer(loaded), loaded.about.get("empty_lines", "skip") == "keep"
+    scorer = line_scorer(loaded)
     size = QUICK if isinstance(loaded.model, NGramModel) else SLOW
-    reader = partial(read_objects, field=field, keep=keep, skip_bad=skip_bad)
+    reader = partial(read_objects, field=field, skip_bad=skip_bad)
     work = partial(_score_chunk, scorer, reader)
     for scored, fault in ahead(work, chunks([ObjectReader(path) for path in paths], size), workers(loaded, threads)):
         yield scored
@@ -236,9 +236,7 @@ def _score_chunk(
     return Scored(documents, skipped, chunk.share), fault
 
 
-def read_objects(
-    chunk: Chunk, field: str, keep: bool, skip_bad: bool
-) -> tuple[list[_Read], list[str], DataError | None]:
+def read_objects(chunk: Chunk, field: str, skip_bad: bool) -> tuple[list[_Read], list[str], DataError | None]:
     """The objects of some lines; what was passed over; the fault, if not, at which reading ended."""
     objects: list[_Read] = []
     skipped: list[str] = []
@@ -254,7 +252,7 @@ def read_objects(
                 return objects, skipped, located
             skipped.append(str(located))
             continue
-        objects.append(_Read(line, content.get("id"), source, lines_of(text, keep)))
+        objects.append(_Read(line, content.get("id"), source, lines_of(text)))
     return objects, skipped, None
 
 
@@ -283,12 +281,12 @@ def text_of(content: dict[str, Any], field: str) -> str:
     raise DataError(f"the object has no {field!r}; name the --field of the text (there are: {known}), {ADVICE}")
 
 
-def lines_of(text: str, keep: bool) -> list[str]:
-    """The lines of a text, as those of a file are read."""
+def lines_of(text: str) -> list[str]:
+    """The lines of a text that hold more than white space."""
     lines = text.split("\n")
     if "\r" in text:
         lines = [line.removesuffix("\r") for line in lines]
-    return lines if keep else [line for line in lines if line and not line.isspace()]
+    return [line for line in lines if line and not line.isspace()]
 
 
 class ObjectReader(read.LineReader):

@@ -93,7 +93,7 @@ def target_log_probs(
 def line_log_probs(model: NGramModel, stream: TokenStream, threads: int | None) -> Iterator[LogProbs]:
     """The log-probs of a text's lines, each on its own, in their order."""
     ends = np.append(stream.line_starts[1:], len(stream)) if len(stream) else np.empty(0, np.int64)
-    borders = np.searchsorted(ends, np.arange(PART, len(stream), PART)) + 1
+    borders = np.searchsorted(ends, np.arange(PART, len(stream), PART))
     for first, last in itertools.pairwise(np.unique([0, *borders, len(ends)]).tolist()):
         begin = int(ends[first - 1]) if first else 0
         ids = stream.ids[begin : ends[last - 1]].astype(np.int32)

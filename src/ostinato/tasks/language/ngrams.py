@@ -16,7 +16,7 @@ from ostinato.core.config import build
 from ostinato.core.errors import ConfigError, MismatchError, StorageError
 from ostinato.core.progress import Watch, unwatched
 from ostinato.core.vocabulary import Vocabulary
-from ostinato.ngram.counts import Counts, count
+from ostinato.ngram.counts import Counts, UnknownMass, count
 from ostinato.ngram.estimate import write_arpa_only, write_model
 from ostinato.ngram.merge import grow, merge_counts, unite_vocabularies
 from ostinato.ngram.options import NGramOptions
@@ -24,14 +24,12 @@ from ostinato.ngram.smoothing import Smoothing, smoothings
 from ostinato.ngram.smoothing.discounts import Discounted
 from ostinato.ngram.store import Label, is_counts_file, is_model_file, open_counts, save_counts
 from ostinato.ngram.trie import Trie
-from ostinato.ngram.workspace import Workspace
+from ostinato.ngram.workspace import Workspace, parse_memory
 from ostinato.text.corpora import prepare_whole
 from ostinato.text.options import DataOptions
 from ostinato.text.pipeline import Pipeline
 from ostinato.text.read import STDIN
 from ostinato.text.stream import encode_files
-
-UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 AS_IT_STANDS = DataOptions(normalise=(), tokeniser="blank", min_count=1, empty_lines="keep")
 """How text is read unless the user says otherwise: as KenLM reads it."""
@@ -39,24 +37,13 @@ AS_IT_STANDS = DataOptions(normalise=(), tokeniser="blank", min_count=1, empty_l
 ORDER = NGramOptions().order
 
 
-def parse_memory(text: str | None) -> int | None:
-    """Bytes from `2G`, `500M`. Raises ConfigError."""
-    if text is None:
-        return None
-    number, unit = (text[:-1], text[-1:].upper()) if text[-1:].isalpha() else (text, "")
-    try:
-        return int(float(number) * UNITS[unit])
-    except (KeyError, ValueError, OverflowError):
-        raise ConfigError(f"memory {text!r} is not a size; give one as 500M or 2G") from None
-
-
 @dataclass(frozen=True)
 class Estimate:
     """What to count and how.
 
     data: texts, or files of counts, and how text is cut. order: None for that of the counts, 5 for a text.
-    prune: as `thresholds` of `Smoothing.fit`. memory: as `parse_memory` takes it. heldout: texts for a smoothing
-    that has numbers to choose. note is told what the table's notes say.
+    prune: as `thresholds` of `Smoothing.fit`. memory: as `parse_memory` takes it. unknown: as in Counts. heldout: texts
+    for a smoothing that has numbers to choose. note is told what the table's notes say.
     """
 
     data: DataOptions = AS_IT_STANDS
@@ -64,6 +51,7 @@ class Estimate:
     smoothing: str = NGramOptions().smoothing
     prune: tuple[int, ...] = ()
     memory: str | None = None
+    unknown: UnknownMass = "kenlm"
     heldout: tuple[str, ...] = ()
     threads: int | None = None
     note: Callable[[str], None] = lambda text: None
@@ -213,7 +201,7 @@ def smooth(
 ) -> Estimated:
     """Write the model of these counts, through a file in `folder` if only an ARPA file was asked for."""
     smoothing: Smoothing = smoothings[wanted.smoothing]()
-    counts, label = part.counts, part.label
+    counts, label = replace(part.counts, unknown=wanted.unknown), part.label
     sizes = counts.tokens, counts.lines, wanted.smoothing
     if out is None and isinstance(smoothing, Discounted) and smoothing.interpolated and not any(wanted.prune):
         assert arpa is not None

@@ -17,7 +17,7 @@ from ostinato.ngram.compact_model import CompactModel
 from ostinato.ngram.counts import Counts
 from ostinato.ngram.files import open_any
 from ostinato.ngram.filter import Lost, filter_vocabulary
-from ostinato.ngram.merge import ABSENT, ids_in, renumbered
+from ostinato.ngram.merge import ids_in, renumbered
 from ostinato.ngram.model import NGramModel
 from ostinato.ngram.store import OWN, Model, Stored, open_counts, save_model
 from ostinato.runs import RunDir
@@ -66,8 +66,7 @@ def aligned(counts: Counts, counted: Vocabulary, vocabulary: Vocabulary) -> Coun
             "give the counts that the model was made from"
         )
     trie, nodes = renumbered(counts.trie, ids_in(counted, vocabulary), vocabulary.outputs)
-    count = np.where(nodes == ABSENT, 0, counts.count[nodes]).astype(np.int32)
-    return Counts(trie, count, counts.tokens, counts.lines)
+    return Counts(trie, counts.count[nodes], counts.tokens, counts.lines)
 
 
 def counts_for(path: Path, vocabulary: Vocabulary) -> Counts:
