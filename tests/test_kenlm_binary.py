@@ -167,12 +167,12 @@ def test_random_damage_is_refused_or_harmless(tmp_path_factory, kind, data):
 
 
 def test_new_files_of_every_kind_score_what_kenlm_says(tmp_path):
-    """Made and queried with the programs in the folder that KENLM_BIN names."""
-    programs = Path(os.environ.get("KENLM_BIN", ""))
-    if not os.environ.get("KENLM_BIN") or not all(
+    """Made and queried with the programs in the folder that OSTINATO_KENLM names."""
+    programs = Path(os.environ.get("OSTINATO_KENLM", ""))
+    if not os.environ.get("OSTINATO_KENLM") or not all(
         (programs / name).exists() for name in ("lmplz", "build_binary", "query")
     ):
-        pytest.skip("KENLM_BIN names no folder with KenLM's lmplz, build_binary and query")
+        pytest.skip("OSTINATO_KENLM names no folder with KenLM's lmplz, build_binary and query")
     chance = random.Random(3)
     words = [f"w{number}" for number in range(300)]
     weights = [1 / (number + 1) for number in range(300)]

@@ -17,6 +17,9 @@ from ostinato.core.errors import DataError
 Command: TypeAlias = list[str]
 Found = TypeVar("Found")
 
+TOUCHED = 2 << 30
+"""Bytes of memory that are made ready before each measurement."""
+
 CLOCK = Path(__file__).with_name("clock.py")
 
 
@@ -80,13 +83,16 @@ class Row:
 
 @dataclass(frozen=True)
 class Process:
-    """Commands that run one after another, and what is changed in their environment."""
+    """Commands that run one after another, what is changed in their environment, and the files they make."""
 
     commands: tuple[Command, ...]
     changes: dict[str, str] = field(default_factory=dict)
+    makes: tuple[Path, ...] = ()
 
     def timed(self) -> Usage:
         """What running them took, all together. Raises DataError if one fails."""
+        for path in self.makes:
+            path.unlink(missing_ok=True)  # to free the space of an old file takes time, too
         return Usage(**self._said([sys.executable, "-I", str(CLOCK), json.dumps(self.commands)]))
 
     def asked(self) -> dict[str, float]:
@@ -105,14 +111,30 @@ class Process:
         return json.loads(done.stdout)
 
 
+def settle() -> None:
+    """Wait until nothing is being written any more, then use memory and give it back.
+
+    What the process before wrote would be taken to the disk during the next one. And in a virtual machine memory
+    that nobody used for a while must first be had from the host, which can cost more than what is measured.
+    """
+    os.sync()
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    size = min(TOUCHED, free // 2)
+    subprocess.run([sys.executable, "-I", "-c", f"bytes(b'1') * {size}"], check=False, stdin=subprocess.DEVNULL)
+
+
 def by_turns(
     runs: int, note: Callable[[str], None], ours: Callable[[], Found], theirs: Callable[[], Found] | None
 ) -> tuple[list[Found], list[Found]]:
-    """What `runs` calls of each return, one of ours, one of theirs and so on, after one of each that does not count."""
+    """What `runs` calls of each return, one of ours, one of theirs and so on, after one of each that does not count.
+
+    Before each the machine is settled, for both alike.
+    """
     found: tuple[list[Found], list[Found]] = ([], [])
     for run in range(runs + 1):
         note(f"run {run} of {runs}" if run else "warming up")
         for mine, measure in zip(found, (ours, theirs), strict=True):
             if measure is not None:
+                settle()
                 mine.append(measure())
     return found[0][1:], found[1][1:]

@@ -47,9 +47,8 @@ def fit(text: str, order: str) -> dict[str, float]:
     """Seconds from ids in memory to a smoothed table in memory."""
     options = DataOptions(text=(text,), tokeniser="blank", min_count=1, normalise=(), empty_lines="keep")
     with tempfile.TemporaryDirectory() as folder:
-        stream, vocabulary, _ = prepare_whole(options, Path(folder) / "text")
-        ids = np.array(stream.ids)
-    return {"s": usual_seconds(lambda: ModifiedKneserNey().fit(count(ids, vocabulary, int(order))))}
+        whole = prepare_whole(options, Path(folder) / "text")
+    return {"s": usual_seconds(lambda: ModifiedKneserNey().fit(count(whole.ids, whole.vocabulary, int(order))))}
 
 
 def score(path: str, text: str, threads: str) -> dict[str, float]:

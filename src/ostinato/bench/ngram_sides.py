@@ -92,7 +92,8 @@ class Bench:
 
     def estimate(self, text: Path, order: int, *more: str) -> Process:
         """Our command."""
-        return Process((ostinato("ngram", "estimate", str(text), "--order", str(order), "--force", *more),))
+        command = ostinato("ngram", "estimate", str(text), "--order", str(order), "--force", *more)
+        return Process((command,), makes=tuple(Path(word) for word in more if word.startswith(str(self.folder))))
 
     def lmplz(self, text: Path, order: int, arpa: Path, *after: Command) -> Process | None:
         """KenLM's command, and others after it; None without KenLM."""
@@ -100,7 +101,8 @@ class Bench:
             return None
         files = ["--text", str(text), "--arpa", str(arpa), "-T", f"{self.folder}/"]
         program = str(self.kenlm.folder / "lmplz")
-        return Process(([program, "-o", str(order), "-S", "1G", *files, "--discount_fallback"], *after))
+        commands = [program, "-o", str(order), "-S", "1G", *files, "--discount_fallback"], *after
+        return Process(commands, makes=(arpa, *(Path(command[-1]) for command in after)))
 
     def build_binary(self, arpa: Path, binary: Path, *options: str) -> Command:
         """KenLM's command that makes a model from an ARPA file."""

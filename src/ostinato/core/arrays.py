@@ -112,9 +112,11 @@ class ArrayFile:
 def new_array_file(path: Path) -> Iterator[ArrayFile]:
     """An array file that stands at `path` when the block ends well, and nowhere otherwise; `finish` it inside.
 
+    If the power fails a moment later it may be cut short, which is noticed when it is opened.
+
     Raises StorageError if the disk is full or the folder cannot be written.
     """
-    with atomic_path(path) as temporary:
+    with atomic_path(path, forced=False) as temporary:
         file = ArrayFile(temporary)
         try:
             yield file

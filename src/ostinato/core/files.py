@@ -15,9 +15,10 @@ from ostinato.core.errors import FormatError, StorageError
 
 
 @contextmanager
-def atomic_path(target: Path) -> Iterator[Path]:
+def atomic_path(target: Path, forced: bool = True) -> Iterator[Path]:
     """A temporary path beside `target` that replaces it when the block ends well, and vanishes otherwise.
 
+    forced: wait until the disk has it; for large files that can be made again that would take too long.
     Raises StorageError if the disk is full or the folder cannot be written.
     """
     temporary = None
@@ -28,8 +29,9 @@ def atomic_path(target: Path) -> Iterator[Path]:
         temporary = Path(name)
         temporary.chmod(0o644)
         yield temporary
-        with temporary.open("rb") as written:
-            os.fsync(written.fileno())
+        if forced:
+            with temporary.open("rb") as written:
+                os.fsync(written.fileno())
         temporary.replace(target)
     except OSError as fault:
         raise storage_error(target, fault) from fault

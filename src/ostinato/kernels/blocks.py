@@ -9,6 +9,11 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+from ostinato.kernels.prefetch import prefetch
+
+AHEAD = 16
+"""So many nodes before they are read, memory is asked for: suffixes lie anywhere."""
+
 WIDE = 8
 """Contexts with more children than this find them by hashing."""
 
@@ -48,24 +53,36 @@ def spread(word, first, last, at):
 
 
 @numba.njit(cache=True, nogil=True)
-def place_blocks(word, first_child, suffix, log_backoff, begin, end, row, at, header):
-    """Fill `header` for nodes `begin` to `end` - 1 with the row of each one's block; return the row after them.
+def measure_blocks(word, first_child, log_backoff, begin, end, at, header):
+    """Fill `header` for nodes `begin` to `end` - 1 with the rows that each one's block needs; return their sum.
 
-    row: the one after the blocks before. A node that has neither children nor a back-off has no block and gets
-    that of its suffix.
-    log_backoff: [M], or [0] if only nodes with children have one. at: scratch, see `spread`.
+    A node that has neither children nor a back-off needs none. log_backoff: [M], or [0] if only nodes with
+    children have one. at: scratch, see `spread`.
     """
+    total = 0
     for node in range(begin, end):
         first, last = first_child[node], first_child[node + 1]
         if first == last and node > 0 and (log_backoff.size == 0 or log_backoff[node] == 0):
-            header[node] = header[suffix[node]]
-            continue
-        header[node] = row
-        if node > 0 and last - first > WIDE:
-            row += 1 + spread(word, first, last, at)
+            rows = 0
+        elif node > 0 and last - first > WIDE:
+            rows = 1 + spread(word, first, last, at)
         else:
-            row += 1 + last - first
-    return row
+            rows = 1 + last - first
+        header[node] = rows
+        total += rows
+    return total
+
+
+@numba.njit(cache=True, nogil=True)
+def place_blocks(suffix, begin, end, row, header):
+    """Turn what `measure_blocks` filled in into the row where each block begins, the first at `row`.
+
+    A node without a block gets that of its suffix, whose place must be known.
+    """
+    for node in range(begin, end):
+        rows = header[node]
+        header[node] = row if rows else header[suffix[node]]
+        row += rows
 
 
 @numba.njit(cache=True, nogil=True)
@@ -74,8 +91,10 @@ def write_blocks(word, first_child, suffix, header, begin, end, base, log_prob, 
 
     log_prob: of their children, log_backoff: of them; float32 as int32. at: scratch, see `spread`.
     """
-    first_of_all, inner = first_child[begin], header.size
+    first_of_all, last_of_all, inner = first_child[begin], first_child[end], header.size
     for node in range(begin, end):
+        if node + AHEAD < end:
+            prefetch(header, suffix[node + AHEAD])
         first, last = first_child[node], first_child[node + 1]
         if node > 0 and header[node] == header[suffix[node]]:
             continue
@@ -91,6 +110,8 @@ def write_blocks(word, first_child, suffix, header, begin, end, base, log_prob, 
         out[3 * row + 1] = log_backoff[node - begin]
         out[3 * row + 2] = -1 - (2 * places + wide)
         for child in range(first, last):
+            if child >= inner and child + AHEAD < last_of_all:
+                prefetch(header, suffix[child + AHEAD])
             place = row + 1 + child - first
             if wide:
                 slot = home(word[child], places)

@@ -21,6 +21,21 @@ AHEAD = 16
 
 
 @numba.njit(cache=True, nogil=True)
+def frame(piece, before, stop, start, at, out):
+    """Copy a piece of a stream to `out` from `at` on, with the start symbol before each line; return where it ends.
+
+    before: the id before the piece; after a stop symbol a line begins.
+    """
+    for token in piece:
+        if before == stop:
+            out[at] = start
+            at += 1
+        out[at] = before = token
+        at += 1
+    return at
+
+
+@numba.njit(cache=True, nogil=True)
 def count_words(words, begin, end, times):
     """Add to `times` [V] how often each word stands in words[begin:end]."""
     for place in range(begin, end):
@@ -155,10 +170,11 @@ def sort_shard(words, stop, order, word_bits, places, keys, keys2, places2, tied
 
 
 @numba.njit(cache=True, nogil=True)
-def compare_neighbours(words, stop, order, places, shared, fresh):
+def compare_neighbours(words, stop, order, places, shared, lengths, fresh):
     """Fill `shared` [m] with how many words the n-gram at each of the sorted places shares with the one before.
 
-    The first shares none. fresh: [order + 1], counts the n-grams of each length that are the first of their kind.
+    The first shares none. lengths: [m], filled with how many words each n-gram has: fewer than `order` where the
+        line ends. fresh: [order + 1], counts the n-grams of each length that are the first of their kind.
     """
     before = -1
     for i in range(places.size):
@@ -175,15 +191,18 @@ def compare_neighbours(words, stop, order, places, shared, fresh):
         while length < order and (length == 0 or words[place + length - 1] != stop):
             length += 1
             fresh[length] += 1
+        lengths[i] = length
         before = place
 
 
 @numba.njit(cache=True, nogil=True)
-def lay_out(words, stop, order, places, shared, row, current, word, first_child, count):
+def lay_out(words, order, places, shared, lengths, row, current, word, first_child, count, standing):
     """Write the n-grams of the sorted places, of length 2 and more, as nodes of the trie.
 
-    shared: of `compare_neighbours`. row: [order + 2] the next free node of each length; advanced. current:
+    shared, lengths: of `compare_neighbours`. row: [order + 2] the next free node of each length; advanced. current:
         scratch [order + 2]. Fills word, first_child (of inner nodes) and count; first_child of a word, too.
+    standing: [P, order - 2], filled with the nodes of the n-grams of length 2, 3, ... that begin at each place;
+        if it has no columns, it is left alone.
     """
     for i in range(places.size):
         if i + AHEAD < places.size:
@@ -193,14 +212,30 @@ def lay_out(words, stop, order, places, shared, row, current, word, first_child,
             count[current[length]] += 1
         if same == 0 and order > 1:
             first_child[words[place] + 1] = row[2]
-        length = same
-        while length < order and (length == 0 or words[place + length - 1] != stop):
-            length += 1
-            if length > 1:
-                node = row[length]
-                row[length] += 1
-                current[length] = node
-                word[node] = words[place + length - 1]
-                count[node] = 1
-                if length < order:
-                    first_child[node] = row[length + 1]
+        for length in range(max(2, same + 1), lengths[i] + 1):
+            node = row[length]
+            row[length] += 1
+            current[length] = node
+            word[node] = words[place + length - 1]
+            count[node] = 1
+            if length < order:
+                first_child[node] = row[length + 1]
+        for column in range(min(lengths[i] - 1, standing.shape[1])):
+            standing[place, column] = current[column + 2]
+
+
+@numba.njit(cache=True, nogil=True)
+def link_places(words, places, shared, lengths, row, standing, flat, suffix):
+    """Fill `suffix` of the nodes that `lay_out` made of these places, once `standing` is known for every place.
+
+    The n-gram without its first word begins one place later. row: as `lay_out` was given it. flat: `standing` as
+    one row. Cost: a cache line a place.
+    """
+    columns = standing.shape[1]
+    for i in range(places.size):
+        if i + AHEAD < places.size:
+            prefetch(flat, (places[i + AHEAD] + 1) * columns)
+        place = places[i]
+        for length in range(max(2, shared[i] + 1), lengths[i] + 1):
+            suffix[row[length]] = words[place + 1] + 1 if length == 2 else standing[place + 1, length - 3]
+            row[length] += 1

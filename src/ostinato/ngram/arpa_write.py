@@ -54,7 +54,7 @@ def write_ngrams(
     """Write n-grams that are no table yet, or no longer; otherwise as `write_arpa`."""
     spelled = Spelled.of(vocabulary, ngrams.trie.order)
     if isinstance(target, str | Path):
-        with atomic_path(Path(target)) as temporary, packed(temporary, str(target)) as file:
+        with atomic_path(Path(target), forced=False) as temporary, packed(temporary, str(target)) as file:
             write_to(file, ngrams, spelled, watch, threads)
     else:
         write_to(target, ngrams, spelled, watch, threads)
@@ -96,23 +96,35 @@ class Spelled(NamedTuple):
         """The words that a model of that vocabulary can read. Raises DataError for one that ARPA cannot hold."""
         from ostinato.kernels.arpa import NUMBER, PAD
 
-        words = [encoded(piece) for piece in vocabulary.pieces[: vocabulary.start + 1]]
-        starts = np.cumsum([0, *map(len, words)])
-        longest = 2 * NUMBER + order * (max(map(len, words)) + 1 + PAD)
-        return cls(np.frombuffer(b"".join(words) + bytes(PAD), np.uint8), starts, longest)
+        pieces = vocabulary.pieces[: vocabulary.start + 1]
+        text = "\n".join(pieces)
+        if any(blank in text for blank in SEPARATORS[:2] + SEPARATORS[3:]) or text.count("\n") >= len(pieces):
+            text = "\n".join(map(spellable, pieces))  # finds the one that cannot be written
+        try:
+            joined = np.frombuffer(text.encode("utf8") + b"\n", np.uint8)
+        except UnicodeEncodeError:
+            joined = np.frombuffer("\n".join(map(spellable, pieces)).encode(), np.uint8)
+        ends = np.flatnonzero(joined == ord("\n"))
+        sizes = np.diff(ends, prepend=-1) - 1
+        if not sizes.all():
+            spellable("")
+        longest = 2 * NUMBER + order * (int(sizes.max()) + 1 + PAD)
+        packed_words = joined[joined != ord("\n")]
+        return cls(np.append(packed_words, np.zeros(PAD, np.uint8)), np.cumsum(np.append(0, sizes)), longest)
 
 
-def encoded(piece: str) -> bytes:
-    """A piece as UTF-8. Raises DataError if the file would not be read back."""
+def spellable(piece: str) -> str:
+    """A piece that can be written. Raises DataError if the file would not be read back."""
     if not piece or any(separator in piece for separator in SEPARATORS):
         raise DataError(
             f"the piece {piece!r} cannot be written: ARPA files separate words by blanks and line ends; "
             "replace them in the text, as by '▁' or '<space>', and train again"
         )
     try:
-        return piece.encode("utf8")
+        piece.encode("utf8")
     except UnicodeEncodeError:
         raise DataError(f"the piece {piece!r} cannot be written: it is not Unicode text; train without it") from None
+    return piece
 
 
 def write_to(file: IO[bytes], ngrams: Ngrams, spelled: Spelled, watch: Watch, threads: int) -> None:

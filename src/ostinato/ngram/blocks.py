@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ostinato.core.errors import DataError
-from ostinato.ngram.threads import in_threads
+from ostinato.ngram.threads import in_threads, slices
 from ostinato.ngram.trie import LIMIT, Nodes, Trie, damaged
 from ostinato.ngram.workspace import IN_MEMORY, Workspace
 
@@ -53,16 +53,33 @@ class Layout:
             self.rows = self.place(backoffs)
 
     def place(self, log_backoff: NDArray[np.float32]) -> int:
-        """Fill `header`; return the number of rows."""
+        """Fill `header`, order by order in threads; return the number of rows."""
         from ostinato.kernels import blocks
 
-        trie, row, at = self.trie, 0, self.scratch()
-        for begin in range(0, trie.inner, TASK):
-            end = min(begin + TASK, trie.inner)
-            arrays = (trie.word, trie.first_child, trie.suffix, log_backoff)
-            row = blocks.place_blocks(*arrays, begin, end, row, at, self.header)
-            self.space.relieve()
-        return int(row)
+        trie, row = self.trie, 0
+        for order in range(trie.order):
+            level = trie.level(order)
+            parts = slices(level.start, level.stop, 1 + (level.stop - level.start) // TASK)
+            sizes = np.zeros(len(parts) + 1, np.int64)
+
+            def measure(tasks: Iterator[tuple[int, tuple[int, int]]], sizes: NDArray[np.int64] = sizes) -> None:
+                at = self.scratch()
+                for part, (begin, end) in tasks:
+                    arrays = (trie.word, trie.first_child, log_backoff)
+                    sizes[part + 1] = blocks.measure_blocks(*arrays, begin, end, at, self.header)
+                    self.space.relieve()
+
+            in_threads(measure, enumerate(parts))
+            begins = row + np.cumsum(sizes)
+
+            def place(tasks: Iterator[tuple[int, tuple[int, int]]], begins: NDArray[np.int64] = begins) -> None:
+                for part, (begin, end) in tasks:
+                    blocks.place_blocks(trie.suffix, begin, end, begins[part], self.header)
+                    self.space.relieve()
+
+            in_threads(place, enumerate(parts))
+            row = int(begins[-1])
+        return row
 
     def scratch(self) -> Nodes:
         """Room for `spread`."""

@@ -7,7 +7,7 @@ other's numbers, so the result is the same bit for bit whatever their size, the 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -21,9 +21,14 @@ from ostinato.ngram.trie import LIMIT, Trie
 from ostinato.ngram.workspace import IN_MEMORY, Workspace
 
 Places: TypeAlias = NDArray[np.int32]
+Lengths: TypeAlias = NDArray[np.uint8]
 
 SHARD = 1 << 15
 """Positions in a shard, unless one word alone has more."""
+
+
+NEAR = 6
+"""The highest order for which the nodes that begin at each position are kept, to link suffixes without searching."""
 
 
 class Shard(NamedTuple):
@@ -34,13 +39,15 @@ class Shard(NamedTuple):
 
 
 class Sorted(NamedTuple):
-    """The positions [Q] by the n-gram that begins there, the words each shares with the one before, and the shards.
+    """The positions [Q] by the n-gram that begins there, and the shards.
 
+    shared, lengths: [Q], how many words each n-gram shares with the one before, and how many it has.
     fresh: [shards, order + 1], how many n-grams of each length a shard has.
     """
 
     places: Places
-    shared: NDArray[np.uint8]
+    shared: Lengths
+    lengths: Lengths
     shards: list[Shard]
     fresh: NDArray[np.int64]
 
@@ -63,8 +70,8 @@ class Counter:
     def trie(self) -> tuple[Trie, NDArray[np.int32]]:
         """The trie of every n-gram, and how often each occurs: [N], 0 for node 0.
 
-        Raises DataError if there are more n-grams than 32 bits number. Memory: 9 bytes a position, then 12 an
-        n-gram, 16 with its suffix.
+        Raises DataError if there are more n-grams than 32 bits number. Memory: 10 bytes a position, 4 more for each
+        order from 3 to 5, and 16 an n-gram.
         """
         found = self.sort()
         ngrams = (self.outputs + 1, *found.fresh.sum(0)[2:].tolist())
@@ -75,12 +82,22 @@ class Counter:
         word, count = self.space.empty(begins[-1], np.int32), self.space.empty(begins[-1], np.int32)
         first_child = self.space.empty(begins[-2] + 1, np.int32)
         word[0], count[0], first_child[0], first_child[-1] = 0, 0, 1, begins[-1]
+        near = self.order <= NEAR
+        columns = max(0, self.order - 2) if near else 0
+        standing = self.space.empty(len(self.words) * columns, np.int32).reshape(len(self.words), columns)
+        rows = begins[:-1] + np.cumsum(found.fresh, 0) - found.fresh
         if self.order > 1:
             word[unigrams], first_child[unigrams] = np.arange(self.outputs + 1), -1
-            self.lay_out(found, begins, word, first_child, count)
+            self.lay_out(found, rows, word, first_child, count, standing)
             fill_gaps(first_child[unigrams], int(begins[3]))
         word[unigrams], count[unigrams] = np.arange(self.outputs + 1), self.times().sum(0)
-        return Trie(word, first_child, np.zeros(1, np.int32), ngrams).linked(self.threads, self.space), count
+        if not near:
+            return Trie(word, first_child, np.zeros(1, np.int32), ngrams).linked(self.threads, self.space), count
+        suffix = self.space.empty(begins[-1], np.int32)
+        suffix[: self.outputs + 2] = 0
+        if self.order > 1:
+            self.link(found, rows, standing, suffix)
+        return Trie(word, first_child, suffix, ngrams), count
 
     def times(self) -> NDArray[np.int64]:
         """How often each word stands in each thread's slice of the text: [slices, words]."""
@@ -118,7 +135,7 @@ class Counter:
         from ostinato.kernels import counting
 
         places, shards = self.bucketed()
-        shared = self.space.empty(len(places), np.uint8)
+        shared, lengths = (self.space.empty(len(places), np.uint8) for _ in range(2))
         fresh = np.zeros((len(shards), self.order + 1), np.int64)
         largest = max((shard.end - shard.begin for shard in shards), default=0)
         bits, meter = (self.outputs + 1).bit_length(), Meter("counting", len(places), self.watch)
@@ -131,36 +148,59 @@ class Counter:
                 size, mine = end - begin, places[begin:end]
                 scratch = (keys[:size], keys2[:size], places2[:size], tied[:size], times)
                 counting.sort_shard(self.words, self.stop, self.order, bits, mine, *scratch)
-                counting.compare_neighbours(self.words, self.stop, self.order, mine, shared[begin:end], fresh[number])
+                told = shared[begin:end], lengths[begin:end], fresh[number]
+                counting.compare_neighbours(self.words, self.stop, self.order, mine, *told)
                 self.space.relieve()
                 meter.add(size)
 
         if self.order > 1:
             in_threads(work, sorted(range(len(shards)), key=lambda number: -np.ptp(shards[number])), self.threads)
-        return Sorted(places, shared, shards, fresh)
+        return Sorted(places, shared, lengths, shards, fresh)
 
     def lay_out(
         self,
         found: Sorted,
-        begins: NDArray[np.int64],
+        rows: NDArray[np.int64],
         word: NDArray[np.int32],
         first_child: NDArray[np.int32],
         count: NDArray[np.int32],
+        standing: NDArray[np.int32],
     ) -> None:
-        """Write the nodes of every shard; begins: the first node of each order."""
+        """Write the nodes of every shard; rows: [shards, order + 1], its first node of each length."""
         from ostinato.kernels import counting
 
-        rows = begins[:-1] + np.cumsum(found.fresh, 0) - found.fresh
-        meter = Meter("laying out", len(found.places), self.watch)
+        def shard(row: NDArray[np.int64], places: Places, shared: Lengths, lengths: Lengths) -> None:
+            out = (np.empty(self.order + 2, np.int64), word, first_child, count, standing)
+            counting.lay_out(self.words, self.order, places, shared, lengths, row, *out)
+
+        self.each_shard("laying out", found, rows, shard)
+
+    def link(
+        self, found: Sorted, rows: NDArray[np.int64], standing: NDArray[np.int32], suffix: NDArray[np.int32]
+    ) -> None:
+        """Fill the suffixes of the nodes of every shard."""
+        from ostinato.kernels import counting
+
+        def shard(row: NDArray[np.int64], places: Places, shared: Lengths, lengths: Lengths) -> None:
+            counting.link_places(self.words, places, shared, lengths, row, standing, standing.reshape(-1), suffix)
+
+        self.each_shard("linking", found, rows, shard)
+
+    def each_shard(
+        self,
+        label: str,
+        found: Sorted,
+        rows: NDArray[np.int64],
+        shard: Callable[[NDArray[np.int64], Places, Lengths, Lengths], None],
+    ) -> None:
+        """Do something with each shard's rows (a copy), places, shared words and lengths, in threads."""
+        meter = Meter(label, len(found.places), self.watch)
 
         def work(waiting: Iterator[int]) -> None:
             for number in waiting:
                 begin, end = found.shards[number]
-                places, shared = found.places[begin:end], found.shared[begin:end]
-                row, current = np.append(rows[number], 0), np.empty(self.order + 2, np.int64)
-                counting.lay_out(
-                    self.words, self.stop, self.order, places, shared, row, current, word, first_child, count
-                )
+                row, lengths = np.append(rows[number], 0), found.lengths[begin:end]
+                shard(row, found.places[begin:end], found.shared[begin:end], lengths)
                 self.space.relieve()
                 meter.add(end - begin)
 

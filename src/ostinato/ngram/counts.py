@@ -187,14 +187,24 @@ def frame(
     for block in blocks:
         piece = np.asarray(ids[block])
         check_piece(piece, vocabulary)
-        begins = np.concatenate(([before], piece[:-1])) == vocabulary.stop
-        places = np.arange(len(piece)) + np.cumsum(begins)
-        size = int(places[-1]) + 1
-        framed[at : at + size] = vocabulary.start
-        framed[at : at + size][places] = piece
-        at, before = at + size, int(piece[-1])
+        at = frame_piece(piece, before, vocabulary, at, framed)
+        before = int(piece[-1])
         space.relieve()
     return framed, lines
+
+
+def frame_piece(piece: NDArray[Any], before: int, vocabulary: Vocabulary, at: int, framed: NDArray[np.int32]) -> int:
+    """Frame a piece that comes after the id `before`, from `at` on; return where it ends."""
+    if len(framed) >= SMALL:
+        from ostinato.kernels import counting as kernel
+
+        return int(kernel.frame(piece.astype(np.int32), before, vocabulary.stop, vocabulary.start, at, framed))
+    begins = np.concatenate(([before], piece[:-1])) == vocabulary.stop
+    places = np.arange(len(piece)) + np.cumsum(begins)
+    size = int(places[-1]) + 1
+    framed[at : at + size] = vocabulary.start
+    framed[at : at + size][places] = piece
+    return at + size
 
 
 def check_piece(piece: NDArray[Any], vocabulary: Vocabulary) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -19,7 +20,7 @@ from ostinato.ngram.model import NGramModel
 from ostinato.ngram.smoothing import Smoothing
 from ostinato.ngram.smoothing.discounts import Discounted
 from ostinato.ngram.smoothing.witten_bell import WittenBell
-from ostinato.ngram.store import Label, finish_model, new_model, open_model, save_model
+from ostinato.ngram.store import Label, finish_model, new_model, open_model, save_model, word_arrays
 from ostinato.ngram.table import described
 
 
@@ -47,14 +48,16 @@ def write_model(
         return opened(path)
     found = smoothing.discounts(counts)
     layout = Layout(counts.trie, space=counts.space)
-    with new_model(path, layout.rows) as (file, sink):
+    with new_model(path, layout.rows) as (file, sink), ThreadPoolExecutor(1) as beside:
+        words = beside.submit(word_arrays, label.vocabulary)
         collected = None
         writers: list[Write] = [partial(layout.write, sink=sink)]
         if arpa is not None:
             collected, collect = collector(counts)
             writers.append(collect)
         interpolate_into(counts, found, to_all(writers), smoothing.continuation)
-        finish_model(file, label, described(counts.trie.ngrams, smoothing.name, True, *frozen(found)))
+        about = described(counts.trie.ngrams, smoothing.name, True, *frozen(found))
+        finish_model(file, label, about, words.result())
     if arpa is not None and collected is not None:
         write_ngrams(collected, label.vocabulary, arpa, watch)
     return opened(path)

@@ -14,7 +14,7 @@ from ostinato.core.errors import ConfigError
 from ostinato.ngram.blocks import Bits, Layout, context_tasks, into
 from ostinato.ngram.counts import BLOCK, Counts
 from ostinato.ngram.table import BackoffTable
-from ostinato.ngram.threads import in_threads
+from ostinato.ngram.threads import in_threads, slices
 
 Numbers: TypeAlias = NDArray[np.float64]
 
@@ -142,11 +142,21 @@ def adjusted_counts(counts: Counts, order: int, continuation: bool) -> NDArray[n
 
 def counts_of_counts(counts: Counts, order: int, continuation: bool = True) -> list[int]:
     """How many n-grams of that order have the adjusted count 0, 1, 2, 3 and 4; the usual n1 is at place 1."""
-    count, numbers = adjusted_counts(counts, order, continuation), np.zeros(6, np.int64)
-    for begin in range(0, len(count), BLOCK):
-        numbers += np.bincount(np.minimum(count[begin : begin + BLOCK], 5), minlength=6)
-    counts.space.relieve()
-    return [int(number) for number in numbers[:5]]
+    count = adjusted_counts(counts, order, continuation)
+    if counts.small:
+        return [int(number) for number in np.bincount(np.minimum(count, 5), minlength=6)[:5]]
+    from ostinato.kernels import discount as kernel
+
+    parts = slices(0, len(count), 1 + len(count) // BLOCK)
+    numbers = np.zeros((len(parts), 6), np.int64)
+
+    def work(tasks: Iterator[tuple[int, tuple[int, int]]]) -> None:
+        for part, (begin, end) in tasks:
+            kernel.tally(count, begin, end, numbers[part])
+            counts.space.relieve()
+
+    in_threads(work, enumerate(parts))
+    return [int(number) for number in numbers.sum(0)[:5]]
 
 
 def smooth(

@@ -98,18 +98,26 @@ def new_model(path: Path, rows: int) -> Iterator[tuple[ArrayFile, Sink]]:
         yield file, lambda first, chunk: file.write(place + 12 * first, chunk)
 
 
-def finish_model(file: ArrayFile, label: Label, table: Mapping[str, Any]) -> None:
-    """Write what is left of a `new_model`; table: the metadata of its rows."""
-    add_vocabulary(file, label.vocabulary)
+def finish_model(
+    file: ArrayFile, label: Label, table: Mapping[str, Any], words: Mapping[str, NDArray[Any]] | None = None
+) -> None:
+    """Write what is left of a `new_model`; table: the metadata of its rows; words: `word_arrays`, if at hand."""
+    add_vocabulary(file, label.vocabulary, words)
     file.finish(label.about("ngram", table), CHECKED)
 
 
-def add_vocabulary(file: ArrayFile, vocabulary: Vocabulary) -> None:
-    """Add the pieces of a vocabulary, and if they are many the table in which text is looked up."""
-    file.add(PIECES, spelled(vocabulary))
+def add_vocabulary(file: ArrayFile, vocabulary: Vocabulary, words: Mapping[str, NDArray[Any]] | None = None) -> None:
+    """Add the arrays of a vocabulary."""
+    for name, array in (words or word_arrays(vocabulary)).items():
+        file.add(name, array)
+
+
+def word_arrays(vocabulary: Vocabulary) -> dict[str, NDArray[Any]]:
+    """The pieces of a vocabulary, and if they are many the table in which text is looked up."""
+    found = {PIECES: spelled(vocabulary)}
     if vocabulary.outputs >= MANY:
-        for name, array in Encoder(vocabulary).arrays().items():
-            file.add(WORDS + name, array)
+        found |= {WORDS + name: array for name, array in Encoder(vocabulary).arrays().items()}
+    return found
 
 
 def spelled(vocabulary: Vocabulary) -> NDArray[np.uint8]:

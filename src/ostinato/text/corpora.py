@@ -5,9 +5,13 @@ from __future__ import annotations
 import dataclasses
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain, islice
 from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ostinato.core.config import build
 from ostinato.core.errors import ConfigError, DataError, FormatError
@@ -26,6 +30,9 @@ from ostinato.text.stream import TokenStream, new_folder, spooled, write_stream
 from ostinato.text.tokenise import Tokeniser, make_tokeniser
 
 __all__ = ["Corpus", "DataOptions", "prepare"]
+
+Make: TypeAlias = Callable[[int, Any], NDArray[Any]]
+"""Makes an array of so many numbers of a type."""
 
 FORMAT = 1
 PARTS = ("train", "valid", "test")
@@ -89,33 +96,52 @@ def prepare(options: DataOptions, directory: Path, watch: Watch = unwatched) -> 
         vocabulary.save(folder / "vocabulary.json")
         pipeline.save(folder / "text.json")
         write_json(folder / "corpus.json", {"format": FORMAT, "options": dataclasses.asdict(options)})
-        _check_known(TokenStream.open(folder / "train"), options)
+        train = TokenStream.open(folder / "train")
+        _check_known(train.data, train.unknown, len(train) - train.lines, options)
     return Corpus.open(directory)
 
 
-def prepare_whole(
-    options: DataOptions, directory: Path, watch: Watch = unwatched
-) -> tuple[TokenStream, Vocabulary, Pipeline]:
-    """All the training text as one stream in `directory`, which must not exist, and what it was made with.
+@dataclasses.dataclass(frozen=True)
+class Whole:
+    """A text as ids [T], every line ended by the stop id, with what it was made with; data: its name and digest."""
 
-    Nothing is held out; `valid`, `test` and `holdout` are not looked at. Raises as `prepare` does.
+    ids: NDArray[np.int32]
+    vocabulary: Vocabulary
+    pipeline: Pipeline
+    data: str
+
+
+def prepare_whole(options: DataOptions, directory: Path, watch: Watch = unwatched, make: Make = np.empty) -> Whole:
+    """All the training text as one row of ids; `directory`, which must not exist, is gone again afterwards.
+
+    Nothing is held out; `valid`, `test` and `holdout` are not looked at. make: makes the array of the ids.
+    Raises as `prepare` does.
     """
     normaliser = Normaliser(options.normalise)
     given = _given_vocabulary(options)
     check_readable(options.text)
-    with new_folder(directory) as folder:
-        tokeniser = _tokeniser(options, normaliser, folder, watch)
-        source = _sources(options, folder)["train"]
+    directory.mkdir(parents=True)
+    try:
+        tokeniser = _tokeniser(options, normaliser, directory, watch)
+        source = _sources(options, directory)["train"]
         pipeline = Pipeline(normaliser, tokeniser)
-        with spooled([source], pipeline, folder, watch) as spool:
+        with spooled([source], pipeline, directory, watch) as spool:
             if not spool.lines:
                 raise DataError(f"{source.name}: the text is empty; give one with at least one line")
             lines = (0, spool.lines)
             vocabulary = given or _counted(options, tokeniser, spool, lines)
-            (folder / "train").mkdir()
-            write_stream(spool, lines, vocabulary, folder / "train", source.name)
-        _check_known(TokenStream.open(folder / "train"), options)
-    return TokenStream.open(directory / "train"), vocabulary, pipeline
+            ids = make(spool.tokens, np.int32)
+            final, at = spool.final_ids(vocabulary).astype(np.int32), 0
+            for chunk in spool.ids(0, spool.tokens):
+                ids[at : at + len(chunk)] = final[chunk]
+                at += len(chunk)
+            digest = spool.digest(*lines, [0, *(line for line in spool.documents if 0 < line < spool.lines)])
+            if given is not None:
+                unknown = int(spool.counts(*lines)[final[1:] == vocabulary.unknown].sum())
+                _check_known(source.name, unknown, spool.tokens - spool.lines, options)
+        return Whole(ids, vocabulary, pipeline, f"{source.name}#{digest}")
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 _STDIN_COPY = "stdin.txt"
@@ -204,10 +230,10 @@ def _counted(options: DataOptions, tokeniser: Tokeniser, spool: Spool, lines: tu
     return vocabularies.from_counts(list(spool.numbering), spool.counts(*lines), options.min_count, options.limit)
 
 
-def _check_known(train: TokenStream, options: DataOptions) -> None:
+def _check_known(name: str, unknown: int, tokens: int, options: DataOptions) -> None:
     """Raise DataError if a given vocabulary knows nothing of the text: it belongs to another one."""
-    if train.unknown == len(train) - train.lines and train.unknown:
+    if unknown == tokens and unknown:
         raise DataError(
-            f"{options.vocabulary}: none of its pieces occurs in {train.data}; give a vocabulary made with the "
+            f"{options.vocabulary}: none of its pieces occurs in {name}; give a vocabulary made with the "
             f"tokeniser {options.tokeniser} and the same normalisers"
         )

@@ -115,11 +115,11 @@ def count_text(wanted: Estimate, folder: Path) -> Counted:
         if path != STDIN and is_model_file(Path(path)):
             raise ConfigError(f"{path}: holds a model or something else of ours, not a text or counts")
     space = Workspace(parse_memory(wanted.memory), folder)
-    stream, vocabulary, pipeline = prepare_whole(wanted.data, folder / "text", wanted.watch)
+    whole = prepare_whole(wanted.data, folder / "text", wanted.watch, space.empty)
     order = ORDER if wanted.order is None else wanted.order
-    counts = count(stream.ids, vocabulary, order, wanted.watch, wanted.threads, space)
-    more = {"regime": "sentence", "empty_lines": wanted.data.empty_lines, "data": stream.data, "tokens": len(stream)}
-    return Counted(counts, Label(vocabulary, pipeline, more))
+    counts = count(whole.ids, whole.vocabulary, order, wanted.watch, wanted.threads, space)
+    more = {"regime": "sentence", "empty_lines": wanted.data.empty_lines, "data": whole.data, "tokens": len(whole.ids)}
+    return Counted(counts, Label(whole.vocabulary, whole.pipeline, more))
 
 
 def lower_order(counts: Counts, order: int) -> Counts:
