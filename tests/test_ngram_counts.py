@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from ostinato.ngram import counting as sorting
 from ostinato.ngram import counts as counting
 from ostinato.ngram import workspace
 from ostinato.ngram.counts import Counts, count
+from ostinato.ngram.threads import in_threads
 from ostinato.ngram.workspace import Workspace
 
 LETTERS = Vocabulary("abcd")
@@ -186,3 +188,18 @@ def test_long_texts_are_counted_as_short_ones_are(order: int, monkeypatch: pytes
 def test_a_line_that_comes_a_thousand_times_is_one_line_counted_a_thousand_times():
     counts = count(stream([[2, 3, 2, 4]] * 1000), LETTERS, 4)
     assert set(counts.raw(4).tolist()) == {1000}
+
+
+def test_after_an_error_no_thread_begins_another_task():
+    begun: list[int] = []
+
+    def work(tasks: Iterator[int]) -> None:
+        for task in tasks:
+            begun.append(task)
+            if task == 3:
+                raise ValueError("three")
+            time.sleep(0.002)
+
+    with pytest.raises(ValueError, match="three"):
+        in_threads(work, range(2000), threads=2)
+    assert len(begun) < 1000

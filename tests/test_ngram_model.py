@@ -180,6 +180,7 @@ def test_scoring_lines_side_by_side_changes_nothing(model, lines):
         for row, log_prob in zip(live, log_probs.tolist(), strict=True):
             found[row].append(log_prob)
     assert [value for row in found for value in row] == expected
+    assert (states == model.table.sentence_start).all()
 
 
 @models

@@ -73,15 +73,14 @@ def step(path: str, text: str) -> dict[str, float]:
     streams = [np.concatenate(lines[place::STREAMS]) for place in range(min(STREAMS, len(lines)))]
     streams.sort(key=len, reverse=True)  # those that have ended are the last rows
     columns = [np.array([words[at] for words in streams if at < len(words)]) for at in range(len(streams[0]))]
-    start, stop = model.table.sentence_start, model.vocabulary.stop
+    start = model.table.sentence_start
 
     def walk() -> float:
-        states, total = np.full(len(streams), start, np.int64), 0.0
+        states, found = np.full(len(streams), start, np.int64), []
         for words in columns:
-            log_probs, after = model.score_each(states[: len(words)], words)
-            total += float(log_probs.sum(dtype=np.float64))
-            states = np.where(words == stop, start, after)
-        return total
+            log_probs, states = model.score_each(states[: len(words)], words)
+            found.append(log_probs)
+        return float(np.concatenate(found).sum(dtype=np.float64))
 
     return {"tokens/s": len(ids) / usual_seconds(walk), "log10": walk() / math.log(10)}
 

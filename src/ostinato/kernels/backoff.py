@@ -2,7 +2,7 @@
 
 `rows` is always that of one valid table: rows of three int32; states are the rows of headers in it. Logs are
 float32 bit for bit, so kernels look at the same memory twice. Suffixes are always shorter, so every walk ends
-at row 0, the empty context, which has every word in order. The slow twin is tests/references/backoff.py.
+at row 0, the empty context, which has every word in order. The slow twins are in tests/references/.
 """
 
 from __future__ import annotations
@@ -13,10 +13,13 @@ import numpy as np
 from ostinato.kernels.blocks import home
 from ostinato.kernels.prefetch import prefetch
 
-NEAR = 4
-"""Rows behind a header that come with its cache line."""
+LINE = 16
+"""Numbers in a cache line; a block of a few children lies in two."""
 
-TOGETHER = 64
+NEAR = 6
+"""Rows behind a header that are asked for with it."""
+
+TOGETHER = 256
 """Single steps that are taken together."""
 
 LANES = 16
@@ -30,6 +33,20 @@ def first_row(rows, state, token):
         return np.int64(token + 1)
     info = -1 - rows[3 * state + 2]
     return np.int64(state + 1 + (home(token, info >> 1) if info & 1 else 0))
+
+
+@numba.njit(cache=True, nogil=True, inline="always")
+def ask_block(rows, state):
+    """Ask for the memory of a header and the rows near it."""
+    prefetch(rows, 3 * state)
+    prefetch(rows, 3 * state + LINE)
+
+
+@numba.njit(cache=True, nogil=True, inline="always")
+def ask_entry(rows, row):
+    """Ask for the memory of a row and the next ones."""
+    prefetch(rows, 3 * row)
+    prefetch(rows, 3 * row + LINE // 2)
 
 
 @numba.njit(cache=True, nogil=True, inline="always")
@@ -108,25 +125,25 @@ def score(rows, stop, pad, states, inputs, targets, out, after):
             else:
                 state = read(rows, stop, pad, state, token)
             log_p, ahead[row] = advance(rows, state, target)
-            prefetch(rows, 3 * ahead[row])
+            ask_block(rows, ahead[row])
             out[row, place], after[row], known[row] = log_p, state, target
 
 
 @numba.njit(cache=True, nogil=True)
-def advance_each(rows, outputs, states, tokens, out, after):
+def advance_each(rows, outputs, stop, states, tokens, out, after):
     """Fill `out` [B] with the log-prob of each token of `tokens` [B] after its state, `after` with the next states.
 
-    Returns -1, or the first row whose state or token this table does not have; then nothing is filled. Lanes of
-    rows take turns, so memory arrives in time.
+    After the stop symbol comes the state of a new line. Returns -1, or the first row whose state or token this
+    table does not have; then nothing is filled. The rows take turns, so that memory arrives in time.
     """
     for row in range(states.size):
         if not (0 <= states[row] < rows.size // 3 and 0 <= tokens[row] < outputs):
             return row
-        prefetch(rows, 3 * states[row])
+        ask_block(rows, states[row])
     for row in range(states.size):
         if rows[3 * states[row] + 2] >= 0:
             return row
-    logs = rows.view(np.float32)
+    logs, start = rows.view(np.float32), rows[3 * (outputs + 1) + 2]
     waiting, debt, entry = np.empty(TOGETHER, np.int64), np.empty(TOGETHER), np.empty(TOGETHER, np.int64)
     for begin in range(0, states.size, TOGETHER):
         live = min(TOGETHER, states.size - begin)
@@ -138,7 +155,7 @@ def advance_each(rows, outputs, states, tokens, out, after):
                 row = waiting[lane]
                 entry[lane] = first_row(rows, after[row], tokens[row])
                 if entry[lane] - after[row] > NEAR:
-                    prefetch(rows, 3 * entry[lane])
+                    ask_entry(rows, entry[lane])
             still = 0
             for lane in range(live):
                 row = waiting[lane]
@@ -146,12 +163,12 @@ def advance_each(rows, outputs, states, tokens, out, after):
                 found = walk(rows, state, entry[lane], tokens[row])
                 if found < 0:
                     after[row] = rows[3 * state]
-                    prefetch(rows, 3 * after[row])
+                    ask_block(rows, after[row])
                     waiting[still], debt[still] = row, debt[lane] + logs[3 * state + 1]
                     still += 1
                 else:
-                    out[row], after[row] = debt[lane] + logs[3 * found + 1], rows[3 * found + 2]
-                    prefetch(rows, 3 * after[row])
+                    out[row] = debt[lane] + logs[3 * found + 1]
+                    after[row] = start if tokens[row] == stop else rows[3 * found + 2]
             live = still
     return -1
 
@@ -169,7 +186,6 @@ def score_lines(rows, start, ids, ends, out):
     line, live = 0, 0
     while line < ends.size and live < LANES:
         state[live], at[live], until[live] = start, ends[line - 1] if line else 0, ends[line]
-        prefetch(rows, 3 * start)
         line, live = line + 1, live + 1
     while live:
         lane = 0
@@ -179,7 +195,7 @@ def score_lines(rows, start, ids, ends, out):
             if row == 0:
                 row = first_row(rows, here, token)
                 if row - here > NEAR:
-                    prefetch(rows, 3 * row)
+                    ask_entry(rows, row)
                     entry[lane] = row
                     lane += 1
                     continue
@@ -202,7 +218,7 @@ def score_lines(rows, start, ids, ends, out):
                         state[lane], at[lane], until[lane] = state[live], at[live], until[live]
                         entry[lane], debt[lane] = entry[live], debt[live]
                         continue
-            prefetch(rows, 3 * state[lane])
+            ask_block(rows, state[lane])
             lane += 1
 
 

@@ -13,7 +13,7 @@ from ostinato.core.model import check_ids
 from ostinato.core.state import State
 from ostinato.core.vocabulary import Ids, LogProbs, Vocabulary
 from ostinato.ngram.compact import CompactTable
-from ostinato.ngram.model import TASK, NGramState, check_targets, row_major
+from ostinato.ngram.model import TASK, NGramState, best_words, check_lines, check_targets, row_major
 from ostinato.ngram.threads import in_threads, slices
 
 
@@ -86,7 +86,9 @@ class CompactModel:
         return log_probs, NGramState(after)
 
     def score_each(self, states: Ids, tokens: Ids) -> tuple[LogProbs, Ids]:
-        """Log-prob of one token a row after its state, [B], in nats, and the next states; no distributions are made.
+        """Log-prob of one token a row after its state, [B], in nats, and the states after reading it.
+
+        The same numbers as `score` and `step`, but no distributions are made.
 
         states: [B], as in NGramState; tokens: [B], words that can be predicted.
         Raises ShapeError if rows are missing, MismatchError for ids or states of another model.
@@ -97,6 +99,7 @@ class CompactModel:
         check_targets(self._vocabulary, words)
         log_probs, after = np.empty(len(words), np.float32), np.empty(len(words), np.int64)
         compact.advance_each(*self.table.columns(), before, words, log_probs, after)
+        after[words == self._vocabulary.stop] = self.table.sentence_start
         return log_probs, after
 
     def score_lines(self, ids: NDArray[np.int32], ends: Ids, threads: int | None = 1) -> LogProbs:
@@ -107,9 +110,7 @@ class CompactModel:
         """
         from ostinato.kernels import compact
 
-        if len(ids) and (not len(ends) or ends[-1] != len(ids) or np.any(np.diff(ends) < 1) or ends[0] < 1):
-            raise ShapeError("the ends of the lines do not fit the ids")
-        check_targets(self._vocabulary, ids)
+        check_lines(self._vocabulary, ids, ends)
         words, log_probs = np.ascontiguousarray(ids, np.int32), np.empty(len(ids), np.float32)
 
         def work(tasks: Iterator[tuple[int, int]]) -> None:
@@ -128,10 +129,7 @@ class CompactModel:
         nodes = self._nodes(state, cast(NGramState, state)[0].shape)
         log_probs = np.empty((len(nodes), self.outputs), np.float32)
         compact.distribution(*self.table.columns(), nodes, np.empty(self.table.order), log_probs)
-        chosen = np.argpartition(-log_probs, min(number, self.outputs) - 1, axis=1)[:, :number]
-        found = np.take_along_axis(log_probs, chosen, 1)
-        order = np.lexsort((chosen, -found), axis=1)
-        return np.take_along_axis(chosen, order, 1), np.take_along_axis(found, order, 1)
+        return best_words(log_probs, number)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays of the table by name, to be stored."""

@@ -16,7 +16,7 @@ from ostinato.core.vocabulary import Ids, LogProbs, Vocabulary
 from ostinato.ngram.table import BackoffTable
 from ostinato.ngram.threads import in_threads, slices
 
-TASK = 1 << 16
+TASK = 1 << 14
 """Tokens that a thread scores at a time."""
 
 
@@ -93,7 +93,9 @@ class NGramModel:
         return log_probs, NGramState(after)
 
     def score_each(self, states: Ids, tokens: Ids) -> tuple[LogProbs, Ids]:
-        """Log-prob of one token a row after its state, [B], in nats, and the next states; no distributions are made.
+        """Log-prob of one token a row after its state, [B], in nats, and the states after reading it.
+
+        The same numbers as `score` and `step`, but no distributions are made.
 
         states: [B] int64, as in NGramState; tokens: [B] int64, words that can be predicted.
         Raises ShapeError if rows are missing, MismatchError for ids or states of another model.
@@ -101,7 +103,8 @@ class NGramModel:
         if states.shape != tokens.shape or states.ndim != 1:
             raise ShapeError(f"states of shape {states.shape} cannot read tokens of shape {tokens.shape}; one a row")
         log_probs, after = np.empty(len(tokens), np.float32), np.empty(len(tokens), np.int64)
-        wrong = kernels().advance_each(self.table.rows, self._vocabulary.outputs, states, tokens, log_probs, after)
+        specials = self._vocabulary.outputs, self._vocabulary.stop
+        wrong = kernels().advance_each(self.table.rows, *specials, states, tokens, log_probs, after)
         if wrong >= 0:
             check_targets(self._vocabulary, tokens)
             self._nodes((states,), tokens.shape)
@@ -113,9 +116,7 @@ class NGramModel:
         ids: [T], each line ended by the stop symbol; ends: [L], one after each of those. threads: None for one a
         core. Raises ShapeError if the ends are not those of the ids, MismatchError for ids of another model.
         """
-        if len(ids) and (not len(ends) or ends[-1] != len(ids) or np.any(np.diff(ends) < 1) or ends[0] < 1):
-            raise ShapeError("the ends of the lines do not fit the ids")
-        check_targets(self._vocabulary, ids)
+        check_lines(self._vocabulary, ids, ends)
         words, log_probs = np.ascontiguousarray(ids, np.int32), np.empty(len(ids), np.float32)
 
         def work(tasks: Iterator[tuple[int, int]]) -> None:
@@ -129,7 +130,7 @@ class NGramModel:
                     log_probs[begin:end],
                 )
 
-        in_threads(work, slices(0, len(ends), 1 + len(ids) // TASK), threads)
+        in_threads(work, slices(0, len(ends), 1 if threads == 1 else 1 + len(ids) // TASK), threads)
         return log_probs
 
     def next_words(self, state: State, number: int) -> tuple[Ids, LogProbs]:
@@ -138,10 +139,7 @@ class NGramModel:
         log_probs = np.empty((len(nodes), self.outputs), np.float32)
         depth = self.table.order
         kernels().distribution(self.table.rows, nodes, np.empty(depth, np.int64), np.empty(depth), log_probs)
-        chosen = np.argpartition(-log_probs, min(number, self.outputs) - 1, axis=1)[:, :number]
-        found = np.take_along_axis(log_probs, chosen, 1)
-        order = np.lexsort((chosen, -found), axis=1)
-        return np.take_along_axis(chosen, order, 1), np.take_along_axis(found, order, 1)
+        return best_words(log_probs, number)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays of the table by name, to be stored."""
@@ -179,6 +177,21 @@ class NGramModel:
         if not self.table.is_state(nodes):
             raise MismatchError("this state belongs to another model; begin with init_state")
         return row_major(nodes)
+
+
+def check_lines(vocabulary: Vocabulary, ids: NDArray[Any], ends: Ids) -> None:
+    """Raise ShapeError unless `ends` are where lines of these ids end; as `check_targets` besides."""
+    if len(ids) and (not len(ends) or ends[-1] != len(ids) or np.any(np.diff(ends) < 1) or ends[0] < 1):
+        raise ShapeError("the ends of the lines do not fit the ids")
+    check_targets(vocabulary, ids)
+
+
+def best_words(log_probs: LogProbs, number: int) -> tuple[Ids, LogProbs]:
+    """The ids of the highest log-probs of each row, [B, number], best first, and these."""
+    chosen = np.argpartition(-log_probs, min(number, log_probs.shape[1]) - 1, axis=1)[:, :number]
+    found = np.take_along_axis(log_probs, chosen, 1)
+    order = np.lexsort((chosen, -found), axis=1)
+    return np.take_along_axis(chosen, order, 1), np.take_along_axis(found, order, 1)
 
 
 @cache

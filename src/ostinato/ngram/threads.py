@@ -6,7 +6,7 @@ import itertools
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import TypeVar
 
 import numpy as np
@@ -40,8 +40,14 @@ def in_threads(work: Callable[[Iterator[Task]], None], tasks: Iterable[Task], th
         work(waiting)
         return
     with ThreadPoolExecutor(count) as pool:
-        for done in [pool.submit(work, waiting) for _ in range(count)]:
-            done.result()
+        working = [pool.submit(work, waiting) for _ in range(count)]
+        try:
+            wait(working, return_when=FIRST_EXCEPTION)
+        finally:  # after an error, or Ctrl-C, nobody begins another task
+            for _ in waiting:
+                pass
+    for done in working:
+        done.result()
 
 
 def slices(begin: int, end: int, parts: int) -> list[tuple[int, int]]:

@@ -280,6 +280,7 @@ class Encoder:
         self._slots, self._offsets = _fixed(words.slots), _fixed(words.offsets[: words.count + 1].copy())
         self._blob = _fixed(words.blob[: used + _SLACK].copy())
         self._specials = _fixed(np.array([vocabulary.unknown, vocabulary.stop], np.int64))
+        self._desk = Desk()
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Everything it is made of, by name, not to be changed."""
@@ -289,6 +290,7 @@ class Encoder:
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Encoder:
         """The encoder with these arrays, which may be memory-mapped. Raises FormatError if they do not fit."""
         encoder = cls.__new__(cls)
+        encoder._desk = Desk()
         try:
             encoder._slots, encoder._offsets = _fixed(arrays["slots"]), _fixed(arrays["offsets"])
             encoder._blob, encoder._specials = _fixed(arrays["blob"]), _fixed(arrays["specials"])
@@ -328,9 +330,10 @@ class Encoder:
         ids = np.empty(len(text) + 1, np.int32)  # as much as there can be; the system gives what is written to
         line_ends = [np.empty(0, np.int64)]
         tokens = 0
-        work = partial(self._encoded, text, Desk())
+        work = partial(self._encoded, text, self._desk)
         with ThreadPoolExecutor(threads) as pool:
-            for found, ends in (map if threads == 1 else pool.map)(work, _blocks(text)):
+            size = BLOCK if threads == 1 else min(BLOCK, max(SHARE, len(text) // (4 * threads)))
+            for found, ends in (map if threads == 1 else pool.map)(work, _blocks(text, size)):
                 ids[tokens : tokens + len(found)] = found
                 line_ends.append(ends + tokens)
                 tokens += len(found)
@@ -362,8 +365,8 @@ def _fixed(array: NDArray[Any]) -> NDArray[Any]:
     return view
 
 
-def _blocks(text: bytes) -> Iterator[tuple[int, int]]:
-    """Where blocks of whole lines lie in a text, each without its last line end."""
+def _blocks(text: bytes, size: int) -> Iterator[tuple[int, int]]:
+    """Where blocks of whole lines lie in a text, of about that size, each without its last line end."""
     begin, last = 0, len(text) - text.endswith(b"\n")
     while begin < len(text):
         end = last

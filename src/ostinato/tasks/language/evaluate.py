@@ -69,7 +69,7 @@ def evaluate_stream(
         nats=nats,
         count=count,
         per=pipeline.unit,
-        signature=stream_signature(stream, model.vocabulary, pipeline, regime),
+        signature=stream_signature(stream, model, pipeline, regime),
         unknown=stream.unknown,
         characters=stream.characters,
         bytes=stream.bytes,
@@ -107,15 +107,17 @@ def evaluation_batches(regime: str, stream: TokenStream, vocabulary: Vocabulary,
     return ContinuousBatches(stream, vocabulary, ROWS, STEPS, split=split, seed=None)
 
 
-def stream_signature(stream: TokenStream, vocabulary: Vocabulary, pipeline: Pipeline, regime: str) -> str:
-    """What must agree for two perplexities to be comparable."""
+def stream_signature(stream: TokenStream, model: LanguageModel, pipeline: Pipeline, regime: str) -> str:
+    """What must agree for two perplexities to be comparable; mere scores, as of stupid back-off, are apart."""
+    table = model.table if isinstance(model, NGramModel | CompactModel) else None
     return signature(
         data=stream.data,
-        vocab=vocabulary.fingerprint,
+        vocab=model.vocabulary.fingerprint,
         pieces=pipeline.signature,
         stop="counted",
         unknown="counted",
         state="fresh-each-line" if regime == "sentence" else "carried-over-lines",
+        **({} if table is None or table.normalised else {"scores": "not-normalised"}),
     )
 
 

@@ -10,16 +10,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ostinato.core.errors import ConfigError
 from ostinato.core.progress import Progress
 from ostinato.core.score import Score
 from ostinato.ngram.model import NGramModel
 from ostinato.ngram.smoothing import smoothings
 from ostinato.ngram.table import BackoffTable
-from ostinato.tasks.language.evaluate import stream_signature
+from ostinato.tasks.language.evaluate import evaluate_stream
 from ostinato.tasks.language.ngrams import Counted, Estimate, counted, lower_order
 from ostinato.text.stream import TokenStream, encode_files
 
@@ -115,23 +112,7 @@ def row_of(wanted: Estimate, name: str, part: Counted, streams: Sequence[TokenSt
 def scored(table: BackoffTable, part: Counted, stream: TokenStream, threads: int | None) -> Score:
     """The score of a table on a text, each line on its own."""
     model = NGramModel(table, part.label.vocabulary)
-    ids = stream.ids.astype(np.int32)
-    log_probs = model.score_lines(ids, ends_of(ids, stream.stop), threads)
-    pipeline = part.label.pipeline
-    return Score(
-        nats=-float(log_probs.sum(dtype=np.float64)),
-        count=len(stream),
-        per=pipeline.unit,
-        signature=stream_signature(stream, part.label.vocabulary, pipeline, "sentence"),
-        unknown=stream.unknown,
-        characters=stream.characters,
-        bytes=stream.bytes,
-    )
-
-
-def ends_of(ids: NDArray[np.int32], stop: int) -> NDArray[np.int64]:
-    """Where each line ends, one after its stop symbol: [lines]."""
-    return np.flatnonzero(ids == stop) + 1
+    return evaluate_stream(model, stream, part.label.pipeline, "sentence", threads=threads)
 
 
 def best_of(rows: Sequence[Row], part: str) -> Row | None:
