@@ -118,7 +118,7 @@ def test_ours_alone_is_measured_and_nothing_is_left_behind(tmp_path):
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     rows = list(ngram.run(text, text, ("step", "size"), runs=1, scratch=scratch))
-    assert [row.case for row in rows] == ["step", "step", "size", "size", "size"]
+    assert [row.case for row in rows] == ["step", "step", "step", "size", "size", "size"]
     assert all(row.theirs is None and row.ours.median > 0 for row in rows)
     json.dumps([row.to_json() for row in rows])
     assert not list(scratch.iterdir())

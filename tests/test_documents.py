@@ -409,7 +409,7 @@ def test_who_leaves_early_leaves_no_thread_behind() -> None:
     deadline = time.monotonic() + 10
     while threading.active_count() > before and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert threading.active_count() == before
+    assert threading.active_count() <= before
 
 
 def started(home: Path, *words: str) -> subprocess.Popen[str]:

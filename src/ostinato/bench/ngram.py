@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
+from random import Random
 from typing import Any, Literal, get_args
 
 from ostinato import __version__
@@ -101,9 +102,12 @@ def order3(bench: Bench) -> Rows:
 
 
 def short(bench: Bench) -> Rows:
-    """Short texts, where starting counts."""
+    """Short texts, where starting counts: ours to a model, KenLM's to ARPA, which is the least it can do."""
     for tokens in (100_000, 1_000_000):
-        yield text_to_arpa(bench, "short", bench.head(tokens), 5, f"text to ARPA, order 5, {tokens:,} tokens")
+        text, arpa = bench.head(tokens), bench.scratch("theirs.arpa")
+        ours = bench.estimate(text, 5, "--out", str(bench.scratch("ours.model")))
+        what = f"text to a model (KenLM: to ARPA), order 5, {tokens:,} tokens"
+        yield bench.processes("short", what, ours, bench.lmplz(text, 5, arpa))
 
 
 def bounded(bench: Bench) -> Rows:
@@ -145,12 +149,22 @@ def score(bench: Bench) -> Rows:
 
 
 def step(bench: Bench) -> Rows:
-    """Lines walked word by word."""
-    theirs = bench.their_inside("step")
-    keys = {"tokens/s": ("128 states a call, a word each", "tokens/s")}
-    yield from bench.answers("step", keys, bench.inside("step", bench.model, bench.heldout), theirs)
-    keys = {"tokens/s": ("one state a call through ostinato.kenlm", "tokens/s")}
-    yield from bench.answers("step", keys, bench.drop_in("step"), theirs)
+    """Lines walked word by word: running text, and words drawn at random, which have short contexts."""
+    for text, kind in ((bench.heldout, "running text"), (random_words(bench), "random words")):
+        theirs = bench.their_inside("step", text=text)
+        keys = {"tokens/s": (f"128 states a call, a word each, {kind}", "tokens/s")}
+        yield from bench.answers("step", keys, bench.inside("step", bench.model, text), theirs)
+    keys = {"tokens/s": ("one state a call through ostinato.kenlm, running text", "tokens/s")}
+    yield from bench.answers("step", keys, bench.drop_in("step"), bench.their_inside("step"))
+
+
+def random_words(bench: Bench) -> Path:
+    """Lines of twenty words, each of the text's words as likely as any other."""
+    with bench.text.open(encoding="utf8") as source:
+        known = sorted({word for line in islice(source, 200_000) for word in line.split()})
+    chosen, path = Random(0), bench.scratch("random-words")
+    path.write_text("".join(" ".join(chosen.choices(known, k=20)) + "\n" for _ in range(8000)), "utf8")
+    return path
 
 
 def next_word(bench: Bench) -> Rows:

@@ -138,11 +138,11 @@ class Bench:
         """Our side of what is timed inside a process."""
         return Process(([sys.executable, "-m", "ostinato.bench.ngram_inside", case, *map(str, arguments)],))
 
-    def their_inside(self, case: str, *more: Path) -> Process | None:
-        """KenLM's side of it; None without its module."""
+    def their_inside(self, case: str, *more: Path, text: Path | None = None) -> Process | None:
+        """KenLM's side of it, on the held-out text if no other is given; None without its module."""
         if self.kenlm is None or self.kenlm.python is None:
             return None
-        script = [str(self.kenlm.python), str(WORDWISE), "kenlm", case, str(self.probing), str(self.heldout)]
+        script = [str(self.kenlm.python), str(WORDWISE), "kenlm", case, str(self.probing), str(text or self.heldout)]
         return Process(([*script, *map(str, more)],))
 
     def drop_in(self, case: str) -> Process:
