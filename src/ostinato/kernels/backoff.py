@@ -223,12 +223,13 @@ def score_lines(rows, start, ids, ends, out):
 
 
 @numba.njit(cache=True, nogil=True)
-def distribution(rows, states, chain, owed, out):
+def distribution(rows, words, states, chain, owed, out):
     """Fill each row of `out` [B, outputs] with the log-prob of every word after its state of `states` [B] (nats).
 
     All words get what the empty context says times every back-off; then each context, the shortest first,
     overwrites the words seen after it. The same sums as `advance`, in the same order.
-    chain, owed: scratch, as long as the order. Cost: outputs + rows of the contexts' blocks, a row.
+    words: [outputs], what the empty context says, in one piece, since it is all read. chain, owed: scratch, as long
+        as the order. Cost: outputs + rows of the contexts' blocks, a row.
     """
     logs = rows.view(np.float32)
     for number in range(states.size):
@@ -239,7 +240,7 @@ def distribution(rows, states, chain, owed, out):
             state = np.int64(rows[3 * state])
             depth += 1
         for token in range(out.shape[1]):
-            out[number, token] = debt + logs[3 * token + 4]
+            out[number, token] = debt + words[token]
         for place in range(depth - 1, -1, -1):
             row, debt = chain[place] + 1, owed[place]
             while 3 * row < rows.size and rows[3 * row + 2] >= 0:

@@ -82,7 +82,7 @@ class Counter:
         word, count = self.space.empty(begins[-1], np.int32), self.space.empty(begins[-1], np.int32)
         first_child = self.space.empty(begins[-2] + 1, np.int32)
         word[0], count[0], first_child[0], first_child[-1] = 0, 0, 1, begins[-1]
-        near = self.order <= NEAR
+        near = self.order <= NEAR and self.space.memory is None  # it is a lot, and read all over
         columns = max(0, self.order - 2) if near else 0
         standing = self.space.empty(len(self.words) * columns, np.int32).reshape(len(self.words), columns)
         rows = begins[:-1] + np.cumsum(found.fresh, 0) - found.fresh

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -72,10 +72,7 @@ class NGramModel:
         before = self._nodes(state, tokens.shape)
         after = np.empty(len(tokens), np.int64)
         kernels().read_each(self.table.rows, *self._specials(), before, row_major(tokens), after)
-        log_probs = np.empty((len(tokens), self.outputs), np.float32)
-        depth = self.table.order
-        kernels().distribution(self.table.rows, after, np.empty(depth, np.int64), np.empty(depth), log_probs)
-        return log_probs, NGramState(after)
+        return self._distributions(after), NGramState(after)
 
     def score(self, state: State, inputs: Ids, targets: Ids) -> tuple[LogProbs, NGramState]:
         """Log-prob of each target after the inputs up to and including its own place; a fold of `step`.
@@ -136,10 +133,7 @@ class NGramModel:
     def next_words(self, state: State, number: int) -> tuple[Ids, LogProbs]:
         """The most likely words after the state of each row and their log-probs in nats: [B, number], best first."""
         nodes = self._nodes(state, cast(NGramState, state)[0].shape)
-        log_probs = np.empty((len(nodes), self.outputs), np.float32)
-        depth = self.table.order
-        kernels().distribution(self.table.rows, nodes, np.empty(depth, np.int64), np.empty(depth), log_probs)
-        return best_words(log_probs, number)
+        return best_words(self._distributions(nodes), number)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays of the table by name, to be stored."""
@@ -165,6 +159,18 @@ class NGramModel:
                 "restore the vocabulary or train again"
             )
         return cls(table, vocabulary)
+
+    def _distributions(self, nodes: Ids) -> LogProbs:
+        """The log-probs of every word after each state: [B, outputs]."""
+        log_probs, depth = np.empty((len(nodes), self.outputs), np.float32), self.table.order
+        scratch = np.empty(depth, np.int64), np.empty(depth)
+        kernels().distribution(self.table.rows, self._words, nodes, *scratch, log_probs)
+        return log_probs
+
+    @cached_property
+    def _words(self) -> LogProbs:
+        """What the empty context says of every word."""
+        return self.table.rows[4 : 3 * self.outputs + 3 : 3].copy().view(np.float32)
 
     def _specials(self) -> tuple[int, int]:
         return self._vocabulary.stop, self._vocabulary.pad

@@ -68,7 +68,7 @@ class Workspace:
 
     def relieve(self) -> None:
         """Give mapped pages back if the process holds more memory than it should."""
-        if self.memory is None or resident() < self.memory * 0.9:
+        if self.memory is None or resident() < self.memory * 0.75:
             return
         with self._lock:
             for mapped in self._maps:

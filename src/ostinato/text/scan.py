@@ -278,7 +278,9 @@ class Encoder:
         words.add(("", *vocabulary.pieces[2 : vocabulary.outputs]))
         used = int(words.offsets[words.count])
         self._slots, self._offsets = _fixed(words.slots), _fixed(words.offsets[: words.count + 1].copy())
-        self._blob = _fixed(words.blob[: used + _SLACK].copy())
+        blob = words.blob[: used + _SLACK].copy()
+        blob[used:] = ord("\n")  # so that the same vocabulary is the same bytes
+        self._blob = _fixed(blob)
         self._specials = _fixed(np.array([vocabulary.unknown, vocabulary.stop], np.int64))
         self._desk = Desk()
 
