@@ -21,9 +21,10 @@ from ostinato.kernels import bits as kernel
 from ostinato.ngram.compact import CompactTable
 from ostinato.ngram.compact_model import CompactModel
 from ostinato.ngram.counts import count
-from ostinato.ngram.model import NGramModel, NGramState
+from ostinato.ngram.model import NGramModel
 from ostinato.ngram.smoothing import smoothings
 from ostinato.ngram.table import BackoffTable
+from ostinato.ngram.table_model import NGramState
 from references.compact import decode, katz
 
 texts = st.lists(st.lists(st.sampled_from([0, 2, 3, 4]), max_size=7), min_size=1, max_size=12)

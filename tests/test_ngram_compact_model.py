@@ -18,7 +18,8 @@ from ostinato.core.state import same
 from ostinato.core.vocabulary import Vocabulary
 from ostinato.ngram.compact import CompactTable
 from ostinato.ngram.compact_model import CompactModel
-from ostinato.ngram.model import NGramModel, NGramState
+from ostinato.ngram.model import NGramModel
+from ostinato.ngram.table_model import NGramState
 
 
 @st.composite

@@ -15,9 +15,10 @@ from ostinato.core.model import LanguageModel, score_by_steps
 from ostinato.core.state import from_bytes, same, to_bytes
 from ostinato.core.vocabulary import Vocabulary
 from ostinato.ngram.counts import count
-from ostinato.ngram.model import NGramModel, NGramState
+from ostinato.ngram.model import NGramModel
 from ostinato.ngram.smoothing import smoothings
 from ostinato.ngram.table import BackoffTable
+from ostinato.ngram.table_model import NGramState
 
 LETTERS = Vocabulary("abc")
 LINES = ["a b a c", "a b b", "", "c a b a c a", "b", "a a a a", "c c b a", "a b a c b"]

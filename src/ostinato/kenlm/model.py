@@ -14,7 +14,7 @@ from ostinato.core.errors import ConfigError, MismatchError, OstinatoError
 from ostinato.kenlm.batch import as_bytes, score_all
 from ostinato.kenlm.opening import Desk, open_path
 from ostinato.kenlm.values import Config, FullScoreReturn, State
-from ostinato.ngram.model import NGramState
+from ostinato.ngram.table_model import NGramState
 
 UNKNOWN = 0
 """The id of a word that is not in the vocabulary; the same everywhere."""

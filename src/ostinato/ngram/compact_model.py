@@ -3,55 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ostinato.core.errors import MismatchError, ShapeError
 from ostinato.core.model import check_ids
 from ostinato.core.state import State
 from ostinato.core.vocabulary import Ids, LogProbs, Vocabulary
 from ostinato.ngram.compact import CompactTable
-from ostinato.ngram.model import TASK, NGramState, best_words, check_lines, check_targets, row_major
+from ostinato.ngram.table_model import (
+    TASK,
+    NGramState,
+    TableModel,
+    check_lines,
+    check_made_for,
+    check_targets,
+    row_major,
+)
 from ostinato.ngram.threads import in_threads, slices
 
 
-class CompactModel:
+class CompactModel(TableModel[CompactTable]):
     """A compact table behind the contract of core/model.py: the numbers and states of its expanded table.
 
     Stop, start and padding are read as NGramModel reads them. Several times slower a token than that. A call
     looks up the words of each row's state anew, so scoring whole lines is faster than `step` by `step`.
     Raises MismatchError if table and vocabulary predict different numbers of words.
     """
-
-    def __init__(self, table: CompactTable, vocabulary: Vocabulary):
-        if table.outputs != vocabulary.outputs:
-            raise MismatchError(
-                f"the table predicts {table.outputs} words, {vocabulary!r} has another number; "
-                "load it with the vocabulary it was counted with"
-            )
-        self.table = table
-        self._vocabulary = vocabulary
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """The pieces behind the ids."""
-        return self._vocabulary
-
-    @property
-    def outputs(self) -> int:
-        """How many ids can come next."""
-        return self._vocabulary.outputs
-
-    @property
-    def parameters(self) -> int:
-        """How many probabilities and back-offs are stored."""
-        return self.table.parameters
-
-    def init_state(self, batch: int) -> NGramState:
-        """The state of `batch` rows that have read nothing: the empty context."""
-        return NGramState(np.zeros(batch, np.int64))
 
     def step(self, state: State, tokens: Ids) -> tuple[LogProbs, NGramState]:
         """Read one token a row, [B]; return the log-probs [B, outputs] of the next (nats) and the new state.
@@ -65,9 +44,7 @@ class CompactModel:
         before = self._nodes(state, tokens.shape)
         after = np.empty(len(tokens), np.int64)
         compact.read_each(*self.table.columns(), *self._specials(), before, row_major(tokens), after)
-        log_probs = np.empty((len(tokens), self.outputs), np.float32)
-        compact.distribution(*self.table.columns(), after, np.empty(self.table.order), log_probs)
-        return log_probs, NGramState(after)
+        return self._distributions(after), NGramState(after)
 
     def score(self, state: State, inputs: Ids, targets: Ids) -> tuple[LogProbs, NGramState]:
         """Log-prob of each target after the inputs up to and including its own place; a fold of `step`.
@@ -122,23 +99,6 @@ class CompactModel:
         in_threads(work, slices(0, len(ends), 1 + len(ids) // TASK), threads)
         return log_probs
 
-    def next_words(self, state: State, number: int) -> tuple[Ids, LogProbs]:
-        """The most likely words after the state of each row and their log-probs in nats: [B, number], best first."""
-        from ostinato.kernels import compact
-
-        nodes = self._nodes(state, cast(NGramState, state)[0].shape)
-        log_probs = np.empty((len(nodes), self.outputs), np.float32)
-        compact.distribution(*self.table.columns(), nodes, np.empty(self.table.order), log_probs)
-        return best_words(log_probs, number)
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays of the table by name, to be stored."""
-        return self.table.arrays()
-
-    def metadata(self) -> dict[str, Any]:
-        """Everything else that `load` needs, as JSON can hold it."""
-        return {**self.table.metadata(), "vocabulary": self._vocabulary.fingerprint}
-
     @classmethod
     def load(
         cls,
@@ -153,22 +113,13 @@ class CompactModel:
         Raises FormatError if they are damaged, MismatchError if it was made for another vocabulary.
         """
         table = CompactTable.from_arrays(arrays, metadata, check)
-        made_for = metadata.get("vocabulary", vocabulary.fingerprint)
-        if made_for != vocabulary.fingerprint:
-            raise MismatchError(
-                f"the model was made for vocabulary {made_for}, but this is {vocabulary.fingerprint}; "
-                "restore the vocabulary or train again"
-            )
+        check_made_for(metadata, vocabulary)
         return cls(table, vocabulary)
 
-    def _specials(self) -> tuple[int, int]:
-        return self._vocabulary.stop, self._vocabulary.pad
+    def _distributions(self, nodes: Ids) -> LogProbs:
+        """The log-probs of every word after each state: [B, outputs]."""
+        from ostinato.kernels import compact
 
-    def _nodes(self, state: State | tuple[Ids], shape: tuple[int, ...]) -> NDArray[np.int64]:
-        """The nodes of a state of this model, one for each row of `shape`."""
-        nodes = cast(NGramState, state)[0]
-        if nodes.shape != shape:
-            raise ShapeError(f"a state of {len(nodes)} rows cannot read tokens of shape {shape}; one token a row")
-        if not self.table.is_state(nodes):
-            raise MismatchError("this state belongs to another model; begin with init_state")
-        return row_major(nodes)
+        log_probs = np.empty((len(nodes), self.outputs), np.float32)
+        compact.distribution(*self.table.columns(), nodes, np.empty(self.table.order), log_probs)
+        return log_probs

@@ -4,63 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
-from typing import Any, NamedTuple, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ostinato.core.errors import MismatchError, ShapeError
+from ostinato.core.errors import ShapeError
 from ostinato.core.model import check_ids
 from ostinato.core.state import State
 from ostinato.core.vocabulary import Ids, LogProbs, Vocabulary
 from ostinato.ngram.table import BackoffTable
+from ostinato.ngram.table_model import (
+    TASK,
+    NGramState,
+    TableModel,
+    check_lines,
+    check_made_for,
+    check_targets,
+    row_major,
+)
 from ostinato.ngram.threads import in_threads, slices
 
-TASK = 1 << 14
-"""Tokens that a thread scores at a time."""
 
-
-class NGramState(NamedTuple):
-    """What an n-gram model remembers: the longest context that still matters, as one integer."""
-
-    node: NDArray[np.int64]  # [B]
-
-
-class NGramModel:
+class NGramModel(TableModel[BackoffTable]):
     """A back-off table behind the contract of core/model.py.
 
     Reading the stop symbol begins the next sentence, exactly as reading the start symbol does: so a text read
     on and on gives the same numbers as one read sentence by sentence. Reading padding changes nothing.
     Raises MismatchError if table and vocabulary predict different numbers of words.
     """
-
-    def __init__(self, table: BackoffTable, vocabulary: Vocabulary):
-        if table.outputs != vocabulary.outputs:
-            raise MismatchError(
-                f"the table predicts {table.outputs} words, {vocabulary!r} has another number; "
-                "load it with the vocabulary it was counted with"
-            )
-        self.table = table
-        self._vocabulary = vocabulary
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """The pieces behind the ids."""
-        return self._vocabulary
-
-    @property
-    def outputs(self) -> int:
-        """How many ids can come next."""
-        return self._vocabulary.outputs
-
-    @property
-    def parameters(self) -> int:
-        """How many probabilities and back-offs are stored."""
-        return self.table.parameters
-
-    def init_state(self, batch: int) -> NGramState:
-        """The state of `batch` rows that have read nothing: the empty context."""
-        return NGramState(np.zeros(batch, np.int64))
 
     def step(self, state: State, tokens: Ids) -> tuple[LogProbs, NGramState]:
         """Read one token a row, [B]; return the log-probs [B, outputs] of the next (nats) and the new state.
@@ -130,19 +102,6 @@ class NGramModel:
         in_threads(work, slices(0, len(ends), 1 if threads == 1 else 1 + len(ids) // TASK), threads)
         return log_probs
 
-    def next_words(self, state: State, number: int) -> tuple[Ids, LogProbs]:
-        """The most likely words after the state of each row and their log-probs in nats: [B, number], best first."""
-        nodes = self._nodes(state, cast(NGramState, state)[0].shape)
-        return best_words(self._distributions(nodes), number)
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays of the table by name, to be stored."""
-        return self.table.arrays()
-
-    def metadata(self) -> dict[str, Any]:
-        """Everything else that `load` needs, as JSON can hold it."""
-        return {**self.table.metadata(), "vocabulary": self._vocabulary.fingerprint}
-
     @classmethod
     def load(
         cls, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any], vocabulary: Vocabulary
@@ -152,12 +111,7 @@ class NGramModel:
         Raises FormatError if they are damaged, MismatchError if it was made for another vocabulary.
         """
         table = BackoffTable.from_arrays(arrays, metadata)
-        made_for = metadata.get("vocabulary", vocabulary.fingerprint)
-        if made_for != vocabulary.fingerprint:
-            raise MismatchError(
-                f"the model was made for vocabulary {made_for}, but this is {vocabulary.fingerprint}; "
-                "restore the vocabulary or train again"
-            )
+        check_made_for(metadata, vocabulary)
         return cls(table, vocabulary)
 
     def _distributions(self, nodes: Ids) -> LogProbs:
@@ -172,33 +126,6 @@ class NGramModel:
         """What the empty context says of every word."""
         return self.table.rows[4 : 3 * self.outputs + 3 : 3].copy().view(np.float32)
 
-    def _specials(self) -> tuple[int, int]:
-        return self._vocabulary.stop, self._vocabulary.pad
-
-    def _nodes(self, state: State | tuple[Ids], shape: tuple[int, ...]) -> NDArray[np.int64]:
-        """The nodes of a state of this model, one for each row of `shape`."""
-        nodes = cast(NGramState, state)[0]
-        if nodes.shape != shape:
-            raise ShapeError(f"a state of {len(nodes)} rows cannot read tokens of shape {shape}; one token a row")
-        if not self.table.is_state(nodes):
-            raise MismatchError("this state belongs to another model; begin with init_state")
-        return row_major(nodes)
-
-
-def check_lines(vocabulary: Vocabulary, ids: NDArray[Any], ends: Ids) -> None:
-    """Raise ShapeError unless `ends` are where lines of these ids end; as `check_targets` besides."""
-    if len(ids) and (not len(ends) or ends[-1] != len(ids) or np.any(np.diff(ends) < 1) or ends[0] < 1):
-        raise ShapeError("the ends of the lines do not fit the ids")
-    check_targets(vocabulary, ids)
-
-
-def best_words(log_probs: LogProbs, number: int) -> tuple[Ids, LogProbs]:
-    """The ids of the highest log-probs of each row, [B, number], best first, and these."""
-    chosen = np.argpartition(-log_probs, min(number, log_probs.shape[1]) - 1, axis=1)[:, :number]
-    found = np.take_along_axis(log_probs, chosen, 1)
-    order = np.lexsort((chosen, -found), axis=1)
-    return np.take_along_axis(chosen, order, 1), np.take_along_axis(found, order, 1)
-
 
 @cache
 def kernels() -> Any:
@@ -206,19 +133,3 @@ def kernels() -> Any:
     from ostinato.kernels import backoff
 
     return backoff
-
-
-def check_targets(vocabulary: Vocabulary, ids: NDArray[Any]) -> None:
-    """Raise MismatchError for ids that this vocabulary does not predict."""
-    if ids.size and not (0 <= int(ids.min()) and int(ids.max()) < vocabulary.outputs):
-        raise MismatchError(
-            f"ids reach from {int(ids.min())} to {int(ids.max())}, but {vocabulary!r} predicts 0 to "
-            f"{vocabulary.outputs - 1}; encode the text with this model's vocabulary"
-        )
-
-
-def row_major(ids: NDArray[Any]) -> Ids:
-    """A read-only int64 view or copy, rows contiguous: one kind of array, so one compiled kernel."""
-    view = np.require(ids, np.int64, ["C", "A", "E"])[:]
-    view.flags.writeable = False
-    return view
