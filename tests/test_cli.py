@@ -117,6 +117,18 @@ def test_evaluate_gives_the_promised_keys(ostinato: Any, home: Path) -> None:
     assert "data:other.txt#" in answer.json["signature"]
 
 
+def test_several_texts_may_follow_an_option(ostinato: Any, home: Path) -> None:
+    (home / "one.txt").write_text("a line\n")
+    (home / "two.txt").write_text("and another\n")
+    both = [str(home / name) for name in ("one.txt", "two.txt")]
+    before = ostinato("evaluate", str(home / "kn"), *both, "--json")
+    after = ostinato("evaluate", str(home / "kn"), "--json", *both)
+    assert (before.code, after.code) == (0, 0)
+    assert before.out == after.out
+    assert "+1#" in before.out
+    assert "unknown option --jsn" in ostinato("evaluate", str(home / "kn"), "--jsn").err
+
+
 def test_evaluate_exits_with_3_above_the_threshold(ostinato: Any, home: Path) -> None:
     assert ostinato("evaluate", home / "kn", "--max-ppl", "1000").code == 0
     answer = ostinato("evaluate", home / "kn", "--max-ppl", "1.5")

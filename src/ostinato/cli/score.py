@@ -109,13 +109,14 @@ def score(
         emit(rows(loaded, group, lines))
 
 
-def require_no_options(paths: tuple[str, ...]) -> None:
+def require_no_options(paths: tuple[str, ...], command: str = "score") -> None:
     """Raise ConfigError for an unknown option, which the parser takes for a file, as it must take `-`."""
     from ostinato.core.errors import ConfigError
 
     for path in paths:
         if path.startswith("-") and path != "-":
-            raise ConfigError(f"unknown option {path} (see `ostinato score --help`); a file of that name is ./{path}")
+            known = f"see `ostinato {command} --help`"
+            raise ConfigError(f"unknown option {path} ({known}); a file of that name is ./{path}")
 
 
 def require_nothing_for_documents(options: DocumentOptions) -> None:

@@ -23,9 +23,8 @@ THRESHOLD_MISSED = 3
 @app.command
 def evaluate(
     run: Path,
-    text: Annotated[tuple[str, ...], Parameter(allow_leading_hyphen=True)] = (),
     /,
-    *,
+    *text: Annotated[str, Parameter(allow_leading_hyphen=True)],
     regime: Regime | None = None,
     max_ppl: float | None = None,
     json: bool = False,
@@ -42,7 +41,7 @@ def evaluate(
     Parameters
     ----------
     run:
-        The run directory.
+        The run directory, or an n-gram model's file: ours, ARPA, or KenLM's.
     text:
         Text files, - for standard input; none for the run's own test text.
     regime:
@@ -52,10 +51,12 @@ def evaluate(
     json:
         Print one JSON object.
     """
+    from ostinato.cli.score import require_no_options
     from ostinato.core.errors import ConfigError
     from ostinato.tasks.language import evaluate as task
     from ostinato.tasks.language.load import load
 
+    require_no_options(text, "evaluate")
     if max_ppl is not None and not max_ppl > 0:
         raise ConfigError(f"--max-ppl must be a number above 0, got {max_ppl}")
     with watching() as watch:
