@@ -173,7 +173,7 @@ class Beam:
         scale = self._length(max_tokens)
         for best in np.flatnonzero(going.place == 0):
             outcomes = found[going.row[best]]
-            if len(outcomes) == self.n_best and going.total[best] / scale <= outcomes[-1].score:
+            if len(outcomes) == self.n_best and going.total[best] / scale < outcomes[-1].score:
                 hopeful[going.row == going.row[best]] = False
         return hopeful
 
