@@ -16,13 +16,13 @@ from ostinato.mix import Mixture
 from ostinato.ngram.compact import CompactTable
 from ostinato.ngram.compact_model import CompactModel
 from ostinato.ngram.counts import count
-from ostinato.ngram.lines import WHOLE, LineEncoder, LineScorer, is_plain
+from ostinato.ngram.lines import LineEncoder, LineScorer
 from ostinato.ngram.model import NGramModel
 from ostinato.ngram.smoothing import smoothings
 from ostinato.runs import RunDir
 from ostinato.tasks.language import evaluate as task
 from ostinato.tasks.language.load import Loaded
-from ostinato.text.normalise import Normaliser
+from ostinato.text.normalise import BY_LETTER, Normaliser
 from ostinato.text.pipeline import Pipeline
 from ostinato.text.scan import Encoder
 from ostinato.text.stream import encode
@@ -116,7 +116,7 @@ def test_bytes_are_the_lines_they_hold(model: Loaded, lines: list[str], ended: b
 @given(st.lists(st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"])), max_size=6))
 @settings(deadline=None, max_examples=300)
 def test_lines_may_be_normalised_as_one_text(lines: list[str]) -> None:
-    for name in sorted(WHOLE):
+    for name in sorted(BY_LETTER):
         change = Normaliser([name])
         assert change("\n".join(lines)) == "\n".join(map(change, lines))
 
@@ -125,7 +125,7 @@ def test_kernels_read_what_is_only_cut_at_white_space(monkeypatch: pytest.Monkey
     """Whole pipelines are not called for plain text, or all this would be for nothing."""
     for name, model in MODELS.items():
         plain = name.startswith("blank") and "stem" not in name
-        assert is_plain(model.pipeline) == plain
+        assert model.pipeline.plain == plain
         if plain:
             encoder = LineEncoder(model.pipeline, model.vocabulary, Encoder(model.vocabulary))
             with monkeypatch.context() as patch:

@@ -67,9 +67,9 @@ def load_commands(words: Sequence[str] = ()) -> None:
     if "ngram" not in app:
         app.command(ngrams.ngram_app)
     if words[:1] != ["ngram"]:
-        from ostinato.cli import benching, demonstration, generating, looking, scoring, training
+        from ostinato.cli import benching, demonstration, generating, looking, score, scoring, training
 
-        assert all((demonstration, generating, looking, scoring, training))
+        assert all((demonstration, generating, looking, score, scoring, training))
         if "bench" not in app:
             app.command(benching.bench_app)
 

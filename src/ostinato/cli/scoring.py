@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from ostinato.cli import score as score  # its command; imported here to be found
 from ostinato.cli.app import app
 from ostinato.cli.talk import count, duration, say, show_json, show_table, size, watching
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+from ostinato.kernels.trie import search
+
 
 @numba.njit(cache=True, nogil=True)
 def unpack(data, begin, step, bits, out):
@@ -31,12 +33,7 @@ FILTER = 6
 @numba.njit(cache=True, nogil=True, inline="always")
 def find_hash(hashes, low, high, wanted):
     """The place of `wanted` in hashes[low:high], ascending, or -1."""
-    while low < high:
-        middle = (low + high) >> 1
-        if hashes[middle] < wanted:
-            low = middle + 1
-        else:
-            high = middle
+    low = search(hashes, low, high, wanted)
     return low if low < hashes.size and hashes[low] == wanted else -1
 
 
@@ -50,11 +47,11 @@ def find_pairs(hashes, part, bits, products, second, offsets, marks, first, last
     Returns how many there are now; it ends early if there is no room. Cost: the square of the words, over all parts.
     """
     shift, empty = np.uint64(63 - bits), bits == 0
-    low = 0 if empty else find_first(hashes, np.uint64(part) << (shift + np.uint64(1)))
+    low = 0 if empty else search(hashes, 0, hashes.size, np.uint64(part) << (shift + np.uint64(1)))
     high = (
         hashes.size
         if empty or part + 1 == 1 << bits
-        else find_first(hashes, np.uint64(part + 1) << (shift + np.uint64(1)))
+        else search(hashes, 0, hashes.size, np.uint64(part + 1) << (shift + np.uint64(1)))
     )
     mask = np.uint64(marks.size * 64 - 1)
     marks[:] = 0
@@ -65,9 +62,9 @@ def find_pairs(hashes, part, bits, products, second, offsets, marks, first, last
         offset, begin, end = offsets[word], 0, products.size
         if not empty:
             bucket = np.uint64(part) ^ (offset >> (shift + np.uint64(1)))
-            begin = find_first(products, bucket << (shift + np.uint64(1)))
+            begin = search(products, 0, products.size, bucket << (shift + np.uint64(1)))
             if bucket + np.uint64(1) < np.uint64(1) << np.uint64(bits):
-                end = find_first(products, (bucket + np.uint64(1)) << (shift + np.uint64(1)))
+                end = search(products, 0, products.size, (bucket + np.uint64(1)) << (shift + np.uint64(1)))
         for row in range(begin, end):
             hashed = products[row] ^ offset
             bit = (hashed >> np.uint64(20)) & mask
@@ -79,19 +76,6 @@ def find_pairs(hashes, part, bits, products, second, offsets, marks, first, last
                     first[found], last[found], place[found] = word, second[row], entry
                     found += 1
     return found
-
-
-@numba.njit(cache=True, nogil=True)
-def find_first(hashes, wanted):
-    """How many of the ascending hashes are below `wanted`."""
-    low, high = 0, hashes.size
-    while low < high:
-        middle = (low + high) >> 1
-        if hashes[middle] < wanted:
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 @numba.njit(cache=True, nogil=True)

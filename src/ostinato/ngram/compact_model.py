@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,15 +13,12 @@ from ostinato.core.state import State
 from ostinato.core.vocabulary import Ids, LogProbs, Vocabulary
 from ostinato.ngram.compact import CompactTable
 from ostinato.ngram.table_model import (
-    TASK,
     NGramState,
     TableModel,
-    check_lines,
     check_made_for,
     check_targets,
     row_major,
 )
-from ostinato.ngram.threads import in_threads, slices
 
 
 class CompactModel(TableModel[CompactTable]):
@@ -79,26 +76,6 @@ class CompactModel(TableModel[CompactTable]):
         after[words == self._vocabulary.stop] = self.table.sentence_start
         return log_probs, after
 
-    def score_lines(self, ids: NDArray[np.int32], ends: Ids, threads: int | None = 1) -> LogProbs:
-        """Log-prob of every token of lines, each on its own, [T] in nats; the same numbers as `score`.
-
-        ids: [T], each line ended by the stop symbol; ends: [L], one after each of those. threads: None for one a
-        core. Raises ShapeError if the ends are not those of the ids, MismatchError for ids of another model.
-        """
-        from ostinato.kernels import compact
-
-        check_lines(self._vocabulary, ids, ends)
-        words, log_probs = np.ascontiguousarray(ids, np.int32), np.empty(len(ids), np.float32)
-
-        def work(tasks: Iterator[tuple[int, int]]) -> None:
-            for first, last in tasks:
-                begin, end = int(ends[first - 1]) if first else 0, int(ends[last - 1])
-                own = ends[first:last] - begin
-                compact.score_lines(*self.table.columns(), words[begin:end], own, log_probs[begin:end])
-
-        in_threads(work, slices(0, len(ends), 1 + len(ids) // TASK), threads)
-        return log_probs
-
     @classmethod
     def load(
         cls,
@@ -123,3 +100,9 @@ class CompactModel(TableModel[CompactTable]):
         log_probs = np.empty((len(nodes), self.outputs), np.float32)
         compact.distribution(*self.table.columns(), nodes, np.empty(self.table.order), log_probs)
         return log_probs
+
+    def _score_lines(self, words: NDArray[np.int32], ends: Ids, out: LogProbs) -> None:
+        """Fill `out` [T] with the log-probs of lines that end at `ends`."""
+        from ostinato.kernels import compact
+
+        compact.score_lines(*self.table.columns(), words, ends, out)

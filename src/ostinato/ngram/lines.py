@@ -21,9 +21,6 @@ from ostinato.text.scan import Encoder
 Text: TypeAlias = Sequence[str] | bytes
 """Lines, or the bytes of lines that each end with a line feed (the last need not)."""
 
-WHOLE = frozenset({"nfc", "nfkc", "lower", "casefold"})
-"""Normalisers that change lines joined by line feeds as they change each of them."""
-
 NUL = "\0"
 
 
@@ -66,21 +63,16 @@ class Lines:
         return self.ends - self.tokens
 
 
-def is_plain(pipeline: Pipeline) -> bool:
-    """Whether text is only cut at white space, after changes that can be made to many lines as one."""
-    return pipeline.tokeniser.name == "blank" and WHOLE.issuperset(pipeline.normaliser.names)
-
-
 class LineEncoder:
     """Lines of text to ids, each with its stop symbol.
 
-    encoder: reads plain text (`is_plain`) with kernels; without one, and for any other, each line goes through the
-    pipeline.
+    encoder: reads plain text (`Pipeline.plain`) with kernels; without one, and for any other, each line goes
+    through the pipeline.
     """
 
     def __init__(self, pipeline: Pipeline, vocabulary: Vocabulary, encoder: Encoder | None = None):
         self._pipeline, self._vocabulary = pipeline, vocabulary
-        self._encoder = encoder if is_plain(pipeline) else None
+        self._encoder = encoder if pipeline.plain else None
 
     def ids(self, lines: Text, threads: int = 1) -> tuple[NDArray[np.int32], Ids]:
         """The ids of lines, [T], and the place after each line's stop symbol, [L].
@@ -142,7 +134,7 @@ class LineScorer:
 
     def __init__(self, model: NGramModel, pipeline: Pipeline, encoder: Encoder | None = None):
         self.model = model
-        if encoder is None and is_plain(pipeline):
+        if encoder is None and pipeline.plain:
             encoder = Encoder(model.vocabulary)
         self._encode = LineEncoder(pipeline, model.vocabulary, encoder)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache, cached_property
 from typing import Any
 
@@ -15,15 +15,12 @@ from ostinato.core.state import State
 from ostinato.core.vocabulary import Ids, LogProbs, Vocabulary
 from ostinato.ngram.table import BackoffTable
 from ostinato.ngram.table_model import (
-    TASK,
     NGramState,
     TableModel,
-    check_lines,
     check_made_for,
     check_targets,
     row_major,
 )
-from ostinato.ngram.threads import in_threads, slices
 
 
 class NGramModel(TableModel[BackoffTable]):
@@ -79,29 +76,6 @@ class NGramModel(TableModel[BackoffTable]):
             self._nodes((states,), tokens.shape)
         return log_probs, after
 
-    def score_lines(self, ids: NDArray[np.int32], ends: Ids, threads: int | None = 1) -> LogProbs:
-        """Log-prob of every token of lines, each on its own, [T] in nats; the same numbers as `score`, faster.
-
-        ids: [T], each line ended by the stop symbol; ends: [L], one after each of those. threads: None for one a
-        core. Raises ShapeError if the ends are not those of the ids, MismatchError for ids of another model.
-        """
-        check_lines(self._vocabulary, ids, ends)
-        words, log_probs = np.ascontiguousarray(ids, np.int32), np.empty(len(ids), np.float32)
-
-        def work(tasks: Iterator[tuple[int, int]]) -> None:
-            for first, last in tasks:
-                begin, end = int(ends[first - 1]) if first else 0, int(ends[last - 1])
-                kernels().score_lines(
-                    self.table.rows,
-                    self.table.sentence_start,
-                    words[begin:end],
-                    ends[first:last] - begin,
-                    log_probs[begin:end],
-                )
-
-        in_threads(work, slices(0, len(ends), 1 if threads == 1 else 1 + len(ids) // TASK), threads)
-        return log_probs
-
     @classmethod
     def load(
         cls, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any], vocabulary: Vocabulary
@@ -120,6 +94,10 @@ class NGramModel(TableModel[BackoffTable]):
         scratch = np.empty(depth, np.int64), np.empty(depth)
         kernels().distribution(self.table.rows, self._words, nodes, *scratch, log_probs)
         return log_probs
+
+    def _score_lines(self, words: NDArray[np.int32], ends: Ids, out: LogProbs) -> None:
+        """Fill `out` [T] with the log-probs of lines that end at `ends`."""
+        kernels().score_lines(self.table.rows, self.table.sentence_start, words, ends, out)
 
     @cached_property
     def _words(self) -> LogProbs:

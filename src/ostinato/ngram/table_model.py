@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ostinato.core.errors import MismatchError, ShapeError
 from ostinato.core.state import State
 from ostinato.core.vocabulary import Ids, LogProbs, Vocabulary
+from ostinato.ngram.threads import in_threads, slices
 
 TASK = 1 << 14
 """Tokens that a thread scores at a time."""
@@ -82,6 +83,23 @@ class TableModel(Generic[AnyTable]):
         """The state of `batch` rows that have read nothing: the empty context."""
         return NGramState(np.zeros(batch, np.int64))
 
+    def score_lines(self, ids: NDArray[np.int32], ends: Ids, threads: int | None = 1) -> LogProbs:
+        """Log-prob of every token of lines, each on its own, [T] in nats; the same numbers as `score`, faster.
+
+        ids: [T], each line ended by the stop symbol; ends: [L], one after each of those. threads: None for one a
+        core. Raises ShapeError if the ends are not those of the ids, MismatchError for ids of another model.
+        """
+        check_lines(self._vocabulary, ids, ends)
+        words, log_probs = np.ascontiguousarray(ids, np.int32), np.empty(len(ids), np.float32)
+
+        def work(tasks: Iterator[tuple[int, int]]) -> None:
+            for first, last in tasks:
+                begin, end = int(ends[first - 1]) if first else 0, int(ends[last - 1])
+                self._score_lines(words[begin:end], ends[first:last] - begin, log_probs[begin:end])
+
+        in_threads(work, slices(0, len(ends), 1 if threads == 1 else 1 + len(ids) // TASK), threads)
+        return log_probs
+
     def next_words(self, state: State, number: int) -> tuple[Ids, LogProbs]:
         """The most likely words after the state of each row and their log-probs in nats: [B, number], best first."""
         nodes = self._nodes(state, cast(NGramState, state)[0].shape)
@@ -97,6 +115,10 @@ class TableModel(Generic[AnyTable]):
 
     def _distributions(self, nodes: Ids) -> LogProbs:
         """The log-probs of every word after each state: [B, outputs]."""
+        raise NotImplementedError
+
+    def _score_lines(self, words: NDArray[np.int32], ends: Ids, out: LogProbs) -> None:
+        """Fill `out` [T] with the log-probs of lines that end at `ends`."""
         raise NotImplementedError
 
     def _specials(self) -> tuple[int, int]:

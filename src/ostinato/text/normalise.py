@@ -37,6 +37,9 @@ Change: TypeAlias = Callable[[str], str]
 normalisers: Registry[Callable[[str], Change]] = Registry("normaliser")
 """Makers of a change of text; each is given what stands after the colon ("" if nothing does)."""
 
+BY_LETTER = frozenset({"nfc", "nfkc", "lower", "casefold"})
+"""Normalisers that change lines joined by line feeds as they change each of them."""
+
 _REMEMBERED = 1 << 17
 
 
@@ -58,7 +61,7 @@ class Normaliser:
     @property
     def by_letter(self) -> bool:
         """Whether lines can be changed together: no change looks beyond a letter and its neighbours in the line."""
-        return set(self.names) <= {"nfc", "nfkc", "lower", "casefold"}
+        return BY_LETTER.issuperset(self.names)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Normaliser) and self.names == other.names

@@ -11,7 +11,7 @@ from ostinato.core.errors import ConfigError, FormatError
 from ostinato.core.files import check_format, read_json, write_json
 from ostinato.text.incremental import Reader, Writer, before_last_word
 from ostinato.text.normalise import Normaliser
-from ostinato.text.tokenise import Tokeniser, tokeniser_from_json
+from ostinato.text.tokenise import Blank, Tokeniser, tokeniser_from_json
 
 FORMAT = 1
 
@@ -46,6 +46,11 @@ class Pipeline:
     def writer(self) -> Writer:
         """A writer of text from pieces, as soon as it is certain."""
         return self.tokeniser.writer()
+
+    @property
+    def plain(self) -> bool:
+        """Whether text is only cut at white space, after changes that can be made to many lines as one."""
+        return isinstance(self.tokeniser, Blank) and self.normaliser.by_letter
 
     @property
     def unit(self) -> str:

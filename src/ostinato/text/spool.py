@@ -26,7 +26,6 @@ from ostinato.text import scan
 from ostinato.text.pipeline import Pipeline
 from ostinato.text.read import LineReader
 from ostinato.text.sources import Document, Source
-from ostinato.text.tokenise import Blank
 
 CHUNK = 1 << 18
 """Tokens handled at a time."""
@@ -91,7 +90,7 @@ class Spool:
         self._pipeline, self._meter, self._threads = pipeline, meter, threads
         self._ids_path, self._lines_path = folder / "provisional.bin", folder / "lines.bin"
         self._ids, self._facts = array("I"), array("I")
-        self._plain = isinstance(pipeline.tokeniser, Blank) and pipeline.normaliser.by_letter
+        self._plain = pipeline.plain
         self._bytes = 0  # of plain text
         self._scanner: scan.Scanner | None = None
         self._final: tuple[Vocabulary, NDArray[np.int64]] | None = None

@@ -18,7 +18,7 @@ from ostinato.core.score import Score, signature
 from ostinato.core.state import State, where
 from ostinato.core.vocabulary import Ids, LogProbs, Vocabulary
 from ostinato.ngram.compact_model import CompactModel
-from ostinato.ngram.lines import LineEncoder, Lines, LineScorer, Text, is_plain
+from ostinato.ngram.lines import LineEncoder, Lines, LineScorer, Text
 from ostinato.ngram.model import NGramModel
 from ostinato.tasks.language.load import Loaded
 from ostinato.text.batch import Batch, Batches, ContinuousBatches, SentenceBatches
@@ -221,7 +221,7 @@ class PaddedScorer:
 
     def __init__(self, loaded: Loaded):
         self.model = loaded.model
-        quick = isinstance(loaded.model, CompactModel) and is_plain(loaded.pipeline)
+        quick = isinstance(loaded.model, CompactModel) and loaded.pipeline.plain
         self._encode = LineEncoder(loaded.pipeline, loaded.vocabulary, loaded.encoder() if quick else None)
 
     def score(self, lines: Text, threads: int = 1) -> Lines:
@@ -235,7 +235,7 @@ class PaddedScorer:
 def line_scorer(loaded: Loaded) -> Scorer:
     """The fastest scorer of lines for a model."""
     if isinstance(loaded.model, NGramModel):
-        plain = is_plain(loaded.pipeline)
+        plain = loaded.pipeline.plain
         return LineScorer(loaded.model, loaded.pipeline, loaded.encoder() if plain else None)
     return PaddedScorer(loaded)
 
