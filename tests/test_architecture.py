@@ -14,17 +14,18 @@ ROOMS: dict[str, set[str]] = {
     "core": set(),
     "text": {"core", "kernels"},
     "ngram": {"core", "kernels", "text"},
-    "nn": {"core"},
+    "nn": {"core", "kernels"},
     "decode": {"core"},
     "mix": {"core"},
     "runs": {"core"},
-    "train": {"core", "text", "nn", "runs"},
-    "tasks": {"core", "text", "ngram", "nn", "decode", "mix", "runs", "train"},
+    "stream": {"core", "kernels"},
+    "train": {"core", "kernels", "text", "nn", "runs"},
+    "tasks": {"core", "text", "ngram", "nn", "decode", "mix", "stream", "runs", "train"},
     "kenlm": {"core", "kernels", "text", "ngram", "runs"},
-    "bench": {"core", "kernels", "text", "ngram", "kenlm", "runs", "tasks"},
-    "cli": {"core", "text", "ngram", "nn", "decode", "mix", "runs", "train", "tasks", "bench"},
+    "bench": {"core", "kernels", "text", "ngram", "nn", "kenlm", "stream", "runs", "train", "tasks"},
+    "cli": {"core", "text", "ngram", "nn", "decode", "mix", "stream", "runs", "train", "tasks", "bench"},
 }
-LIBRARIES = {"torch": {"nn", "train", "tasks"}, "numba": {"kernels"}, "cyclopts": {"cli"}, "rich": {"cli"}}
+LIBRARIES = {"torch": {"nn", "train", "tasks", "bench"}, "numba": {"kernels"}, "cyclopts": {"cli"}, "rich": {"cli"}}
 FILES = sorted(SOURCE.rglob("*.py"))
 
 

@@ -30,7 +30,7 @@ def test_every_cited_paper_has_its_entry() -> None:
     known = set(re.findall(r"^- \*\*\[(\w+)\]\*\*", (ROOT / "docs" / "papers.md").read_text("utf8"), re.MULTILINE))
     cited: dict[str, str] = {}
     for file in SOURCE.rglob("*.py"):
-        for key in re.findall(r"\[([A-Z][A-Za-z]+\d{4}|UAX29)\]", file.read_text("utf8")):
+        for key in re.findall(r"\[([A-Z][A-Za-z]+\d{4}[a-z]?|UAX29)\]", file.read_text("utf8")):
             cited[key] = file.name
     assert set(cited) <= known, {key: cited[key] for key in set(cited) - known}
     assert known <= set(cited), f"never cited: {known - set(cited)}"

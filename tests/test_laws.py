@@ -24,9 +24,19 @@ from ostinato.ngram.model import NGramModel
 from ostinato.ngram.smoothing import smoothings
 from ostinato.ngram.store import open_model, save_model
 from ostinato.ngram.table import BackoffTable
+from ostinato.nn.heads.options import HeadOptions
 from ostinato.nn.lm import NeuralLM
 from ostinato.nn.networks import networks
-from ostinato.nn.options import ElmanOptions, GRUOptions, LSTMOptions, NPLMOptions
+from ostinato.nn.options import (
+    KINDS,
+    ElmanOptions,
+    GRUOptions,
+    HiddenOptions,
+    LSTMOptions,
+    MinLSTMOptions,
+    NPLMOptions,
+    ScanOptions,
+)
 from ostinato.runs import load_arrays, save_arrays
 from ostinato.text.normalise import Normaliser
 from ostinato.text.pipeline import Pipeline
@@ -34,12 +44,18 @@ from ostinato.text.tokenise import make_tokeniser
 
 VOCABULARY = Vocabulary(["a", "b", "c", "天", "地"])
 NEURAL: dict[str, tuple[str, Any]] = {
-    "rnn": ("rnn", ElmanOptions(hidden=6)),
-    "rnn-relu": ("rnn", ElmanOptions(hidden=6, activation="relu")),
-    "lstm": ("lstm", LSTMOptions(hidden=6)),
-    "lstm-deep": ("lstm", LSTMOptions(hidden=6, layers=2, embedding=4, residual=True, layer_norm=True)),
-    "gru": ("gru", GRUOptions(hidden=6)),
-    "gru-untied": ("gru", GRUOptions(hidden=6, embedding=3, tied=False)),
+    **{kind: (kind, KINDS[kind](hidden=6)) for kind in networks},
+    "rnn-relu": ("rnn", ElmanOptions(hidden=6, activation="relu", recurrent_init="identity")),
+    "lstm-deep": ("lstm", LSTMOptions(hidden=6, layers=2, embedding=4, residual=True, layer_norm=True, biases=2)),
+    "lstm-zoneout": ("lstm", LSTMOptions(hidden=6, zoneout=0.3, weight_dropout=0.3, recurrent_dropout=0.3)),
+    "lstm-coupled-skip": ("lstm-coupled", LSTMOptions(hidden=6, layers=2, embedding=4, skip=True, feed_forward="gelu")),
+    "gru-untied": ("gru", GRUOptions(hidden=6, embedding=3, tied=False, head=HeadOptions("adaptive", cutoffs=(3,)))),
+    "min-gru-deep": (
+        "min-gru",
+        ScanOptions(hidden=6, layers=3, residual=True, layer_norm=True, feed_forward="swiglu", zoneout=0.2),
+    ),
+    "gru-mixture": ("gru-reset-before", HiddenOptions(hidden=6, variational=True, head=HeadOptions("mixture"))),
+    "min-lstm-sampled": ("min-lstm", MinLSTMOptions(hidden=6, head=HeadOptions("sampled"))),
     "nplm": ("nplm", NPLMOptions(order=3, hidden=6, embedding=3)),
     "nplm-direct": ("nplm", NPLMOptions(order=4, hidden=6, embedding=3, direct=True)),
 }

@@ -23,7 +23,10 @@ from ostinato.runs import RunDir
 from ostinato.tasks.language import build, learner
 from ostinato.tasks.language.load import load
 from ostinato.tasks.options import Config, ModelOptions
+from ostinato.text.batch import Batch
 from ostinato.text.options import DataOptions
+from ostinato.train.average import Average
+from ostinato.train.flat import Flat
 from ostinato.train.loop import Trainer
 from ostinato.train.options import TrainOptions
 
@@ -69,6 +72,10 @@ def test_the_log_has_every_number(text: Path, tmp_path: Path) -> None:
     assert np.exp(reports[-1]["valid_loss"]) == pytest.approx(reports[-1]["valid_perplexity"])
     start = run.events()[0]
     assert reports[-1]["tokens"] == 2 * start["train_tokens"]
+    assert start["engine"]
+    assert start["engine_reason"]
+    assert start["processes"] == 1
+    assert run.events()[-1]["peak_memory"] > 1 << 20
 
 
 def weights(run: RunDir) -> bytes:
@@ -79,9 +86,9 @@ def weights(run: RunDir) -> bytes:
 
 
 @pytest.mark.parametrize("regime", ["sentence", "stream"])
-@pytest.mark.parametrize("stop_at", [1, 13, "an epoch's end"])
+@pytest.mark.parametrize("stop_at", [1, 30, "an epoch's end"])
 def test_training_2n_steps_equals_n_stop_resume_n(regime: str, stop_at: int | str, text: Path, tmp_path: Path) -> None:
-    plan = config(text, regime=regime, accumulate=2, warmup=5, checkpoint_every=1000)
+    plan = config(text, regime=regime, accumulate=2, warmup=5, checkpoint_every=1000, average="tail", average_after=1)
     whole = build.train(plan, tmp_path / "whole")
 
     def stop(self: Trainer, *rest: Any) -> None:
@@ -154,6 +161,48 @@ def test_resuming_a_finished_run_changes_nothing(text: Path, tmp_path: Path) -> 
     assert (run.path / "log.jsonl").read_bytes() == log
 
 
+def test_a_checkpoint_of_an_older_version_is_refused(text: Path, tmp_path: Path) -> None:
+    run = build.train(config(text), tmp_path / "run")
+    arrays, about = run.load_checkpoint() or ({}, {})
+    run.save_checkpoint(about["position"]["step"], arrays, {"config": about["config"], "carried": about["carried"]})
+    with pytest.raises(FormatError, match="older Ostinato"):
+        build.resume(run.path)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_a_device_that_is_not_here_is_refused_in_one_line(text: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no CUDA device here; give --train\.device cpu or auto"):
+        build.train(config(text, device="cuda"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_average_of_the_tail_is_what_is_validated_and_saved(text: Path, tmp_path: Path) -> None:
+    """With SGD at a constant rate, one mean over the last two epochs; the weights themselves go on from their own."""
+    seen: list[torch.Tensor] = []
+
+    def watch(self: Average) -> None:
+        seen.append(self.flat.values.clone())
+        original(self)
+
+    plan = config(text, epochs=3, average="tail", average_after=1, schedule="constant", precision="fp32")
+    original = Average.add
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Average, "add", watch)
+        run = build.train(plan, tmp_path / "run")
+    arrays, about = run.load_checkpoint() or ({}, {})
+    per_epoch = about["position"]["step"] // 3
+    assert about["averaged"] == len(seen) == 2 * per_epoch
+    network = learner.make_network(plan, build.Corpus.open(run.path / "data"))
+    mean = Flat(network).views(torch.stack(seen).double().mean(dim=0))
+    saved, last = run.load_model()[0], Flat(network).views(seen[-1])
+    for name, expected in mean.items():
+        np.testing.assert_allclose(arrays[f"average/{name}"], expected, atol=1e-6)
+        np.testing.assert_array_equal(arrays[f"network/{name}"], last[name])
+        np.testing.assert_array_equal(saved[name], arrays[f"average/{name}"])
+    valid = [event["valid_loss"] for event in run.events() if event.get("valid_loss") is not None]
+    assert min(valid) == valid[-1]  # or the model saved last would be an earlier mean
+
+
 def test_a_changed_configuration_is_refused_and_named(text: Path, tmp_path: Path) -> None:
     run = build.train(config(text), tmp_path / "run")
     file = run.path / "config.toml"
@@ -177,15 +226,15 @@ def test_a_not_finite_loss_stops_the_run_at_the_last_good_checkpoint(text: Path,
     def poison(self: Trainer, *rest: Any) -> None:
         if self.at.step == 20:
             with torch.no_grad():
-                self.network.get_parameter("output_bias")[0] = float("nan")
+                self.network.get_parameter("head.bias")[0] = float("nan")
         original(self, *rest)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Trainer, "_update", poison)
-        with pytest.raises(DivergedError, match=r"step 21 .*output_bias.*checkpoint 000015"):
+        with pytest.raises(DivergedError, match=r"step 21 .*head.bias.*checkpoint 000015"):
             build.train(config(text, checkpoint_every=15), tmp_path / "run")
     event = next(event for event in RunDir(tmp_path / "run").events() if event["event"] == "diverged")
-    assert (event["step"], event["parameter"], event["value"]) == (20, "output_bias", "nan")
+    assert (event["step"], event["parameter"], event["value"]) == (20, "head.bias", "nan")
     assert build.resume(tmp_path / "run")  # the checkpoint is sound: it goes on from there
 
 
@@ -218,6 +267,11 @@ def test_the_plateau_schedule_lowers_the_rate(text: Path, tmp_path: Path) -> Non
     assert factor < 1
 
 
+def summed_loss(network: Any, batch: Batch) -> torch.Tensor:
+    arrays = (torch.from_numpy(np.ascontiguousarray(a)) for a in (batch.inputs, batch.targets, batch.weight))
+    return network.loss(network.init_state(len(batch.fresh)), *arrays)[0]
+
+
 def test_accumulated_gradients_are_those_of_one_large_batch(text: Path, tmp_path: Path) -> None:
     """The gradient of two batches together is weighted by their tokens, not the mean of their means."""
     plan = config(text, model={"dropout": 0.0}, precision="fp32")
@@ -227,12 +281,12 @@ def test_accumulated_gradients_are_those_of_one_large_batch(text: Path, tmp_path
     learning = learner.LanguageLearner(network, corpus, plan)
     batches = [learning.batches(0)[0], learning.batches(0)[1]]
     total = sum(int(batch.weight.sum()) for batch in batches)
-    loss = sum(learning.loss(learning.init_state(len(batch.fresh)), batch)[0] for batch in batches if batch.fresh.all())
-    expected = torch.autograd.grad(loss / total, network.output_bias)[0]  # type: ignore[call-overload]
+    loss = sum(summed_loss(network, batch) for batch in batches if batch.fresh.all())
+    expected = torch.autograd.grad(loss / total, network.head.bias)[0]  # type: ignore[call-overload]
     trainer = Trainer(learning, run, replace(plan.train, clip="off", learning_rate=1e-12))
     assert all(batch.fresh.all() for batch in batches)
     trainer._update(batches, 0.0)
-    torch.testing.assert_close(network.output_bias.grad, expected)
+    torch.testing.assert_close(network.head.bias.grad, expected)
 
 
 @pytest.mark.parametrize("damage", ["truncate", "edit", "newer"])

@@ -68,19 +68,20 @@ class Mixture:
 
     def step(self, state: State, tokens: Ids) -> tuple[LogProbs, MixtureState]:
         """Read one token a row, [B]; return the log-probs [B, outputs] of the next (nats) and the new state."""
-        steps = (member.step(part, tokens) for member, part in self._pairs(state))
-        return self._mix(steps)
+        steps = (member.step(part, tokens) for member, part in self.pairs(state))
+        return self.combine(steps)
 
     def score(self, state: State, inputs: Ids, targets: Ids) -> tuple[LogProbs, MixtureState]:
         """Log-prob of each target; see `LanguageModel.score`."""
         check_ids(self.vocabulary, inputs, targets)
-        scores = (member.score(part, inputs, targets) for member, part in self._pairs(state))
-        return self._mix(scores)
+        scores = (member.score(part, inputs, targets) for member, part in self.pairs(state))
+        return self.combine(scores)
 
-    def _pairs(self, state: State) -> Iterable[tuple[LanguageModel, State]]:
+    def pairs(self, state: State) -> Iterable[tuple[LanguageModel, State]]:
+        """Each member with its part of a state."""
         return zip(self.members, MixtureState(*state).members, strict=True)
 
-    def _mix(self, results: Iterable[tuple[LogProbs, State]]) -> tuple[LogProbs, MixtureState]:
+    def combine(self, results: Iterable[tuple[LogProbs, State]]) -> tuple[LogProbs, MixtureState]:
         """The weighted sum of the members' probabilities, as log-probs, and their states."""
         mixed: NDArray[np.float64] | None = None
         states: list[State] = []

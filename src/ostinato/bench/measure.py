@@ -7,7 +7,8 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -15,10 +16,15 @@ from typing import Any, TypeAlias, TypeVar
 from ostinato.core.errors import DataError
 
 Command: TypeAlias = list[str]
+Note: TypeAlias = Callable[[str], None]
 Found = TypeVar("Found")
+Name = TypeVar("Name", bound=str)
 
 TOUCHED = 2 << 30
 """Bytes of memory that are made ready before each measurement."""
+
+QUICK_SECONDS = 25.0
+"""After which --quick begins no other case."""
 
 CLOCK = Path(__file__).with_name("clock.py")
 
@@ -51,20 +57,21 @@ class Sample:
         """The middle one."""
         return statistics.median(self.values)
 
-    def to_json(self) -> dict[str, Any]:
-        """All of it."""
-        return {"median": self.median, "values": self.values, "cpu_seconds": self.cpu, "peak_bytes": self.memory}
-
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a report: what was measured, in which unit, of ours and of the peer if there is one."""
+    """One line of a report: what was measured, in which unit, of ours and of the peer if it is there.
+
+    peer: its name, whether it is there or not. facts: what a reader of the JSON should know beside.
+    """
 
     case: str
     what: str
     unit: str
     ours: Sample
     theirs: Sample | None = None
+    peer: str | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def ratio(self) -> float | None:
@@ -74,11 +81,29 @@ class Row:
         ours, theirs = self.ours.median, self.theirs.median
         return ours / theirs if self.unit.endswith("/s") else theirs / ours
 
-    def to_json(self) -> dict[str, Any]:
-        """All of it."""
-        theirs = self.theirs.to_json() if self.theirs else None
-        described = {"case": self.case, "what": self.what, "unit": self.unit, "times_better": self.ratio}
-        return {**described, "ours": self.ours.to_json(), "theirs": theirs}
+    def to_json(self, bench: str) -> dict[str, Any]:
+        """Plain values: medians first, then every run."""
+        theirs = self.theirs
+        return {
+            "bench": bench,
+            "case": self.case,
+            "ours": self.ours.median,
+            "peer": theirs and theirs.median,
+            "peer_name": self.peer,
+            "unit": self.unit,
+            "ratio": self.ratio,
+            "what": self.what,
+            "ours_runs": self.ours.values,
+            "peer_runs": theirs and theirs.values,
+            "ours_cpu_seconds": self.ours.cpu,
+            "peer_cpu_seconds": theirs and theirs.cpu,
+            "ours_peak_bytes": self.ours.memory,
+            "peer_peak_bytes": theirs and theirs.memory,
+            **self.facts,
+        }
+
+
+Rows: TypeAlias = Iterator[Row]
 
 
 @dataclass(frozen=True)
@@ -111,7 +136,17 @@ class Process:
         return json.loads(done.stdout)
 
 
-def settle() -> None:
+def in_time(names: Iterable[Name], quick: bool, note: Note) -> Iterator[Name]:
+    """The names, each when what the one before names is done; if it must be quick, none after `QUICK_SECONDS`."""
+    began = time.monotonic()
+    for name in names:
+        if quick and time.monotonic() - began > QUICK_SECONDS:
+            note(f"{name}: left out, since this machine is too slow or too busy for it to be quick")
+        else:
+            yield name
+
+
+def settle(touched: int = TOUCHED) -> None:
     """Wait until nothing is being written any more, then use memory and give it back.
 
     What the process before wrote would be taken to the disk during the next one. And in a virtual machine memory
@@ -119,22 +154,26 @@ def settle() -> None:
     """
     os.sync()
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    size = min(TOUCHED, free // 2)
+    size = min(touched, free // 2)
     subprocess.run([sys.executable, "-I", "-c", f"bytes(b'1') * {size}"], check=False, stdin=subprocess.DEVNULL)
 
 
 def by_turns(
-    runs: int, note: Callable[[str], None], ours: Callable[[], Found], theirs: Callable[[], Found] | None
+    runs: int,
+    note: Note,
+    ours: Callable[[], Found],
+    theirs: Callable[[], Found] | None,
+    touched: int = TOUCHED,
 ) -> tuple[list[Found], list[Found]]:
     """What `runs` calls of each return, one of ours, one of theirs and so on, after one of each that does not count.
 
-    Before each the machine is settled, for both alike.
+    Before each the machine is settled, for both alike; touched: bytes of memory made ready.
     """
     found: tuple[list[Found], list[Found]] = ([], [])
     for run in range(runs + 1):
         note(f"run {run} of {runs}" if run else "warming up")
         for mine, measure in zip(found, (ours, theirs), strict=True):
             if measure is not None:
-                settle()
+                settle(touched)
                 mine.append(measure())
     return found[0][1:], found[1][1:]

@@ -6,60 +6,73 @@ n-grams, the scores must be the same.
 
 from __future__ import annotations
 
-import os
-import platform
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from random import Random
-from typing import Any, Literal, get_args
+from typing import get_args
 
-from ostinato import __version__
-from ostinato.bench.measure import Process, Row, Sample, by_turns
-from ostinato.bench.ngram_sides import Bench, KenLM, Rows
+from ostinato.bench.measure import TOUCHED, Note, Process, Row, Rows, Sample, in_time
+from ostinato.bench.names import NGramCaseName as CaseName
+from ostinato.bench.ngram_sides import Bench, KenLM
 from ostinato.core.errors import ConfigError, MismatchError
+from ostinato.text.embedded import python_docs
 
-CaseName = Literal[
-    "arpa", "model", "order3", "short", "bounded", "cold", "fit", "score", "step", "next", "open", "size", "growth"
-]
+QUICK: tuple[CaseName, ...] = ("arpa", "score", "step", "size")
 GROWTH = (1_000_000, 4_000_000, 17_000_000)
 
 
 def run(
-    text: Path,
-    heldout: Path,
+    text: Path | None = None,
+    heldout: Path | None = None,
     cases: tuple[CaseName, ...] = (),
     kenlm: KenLM | None = None,
-    runs: int = 5,
+    runs: int | None = None,
     scratch: Path | None = None,
-    note: Callable[[str], None] = lambda text: None,
+    quick: bool = False,
+    note: Note = lambda text: None,
 ) -> Rows:
-    """The rows of the named cases, of all if none is named, as they come.
+    """The rows of the named cases as they come; of all if none is named, or of some if it must be quick.
 
+    text, heldout: the embedded corpus if None. kenlm: what is installed if None. runs: 5, or 1 if quick.
     scratch: where scratch files go, removed at the end; the system's temporary folder if None.
     Raises ConfigError for files or programs that are not there, DataError for a command that fails,
     MismatchError if the two sides do not give the same model.
     """
+    if (text is None) != (heldout is None):
+        raise ConfigError("a text needs a held-out text beside it; give both, or neither for the embedded corpus")
     for path in (text, heldout):
-        if not path.is_file():
+        if path is not None and not path.is_file():
             raise ConfigError(f"{path}: there is no such file; a benchmark needs a text and a held-out text")
-    if kenlm is not None:
-        kenlm.check()
+    kenlm = KenLM.found() if kenlm is None else kenlm
+    kenlm.check()
+    say_missing(kenlm, note)
     with tempfile.TemporaryDirectory(prefix="ostinato-bench-", dir=scratch) as folder:
-        bench = Bench(text.resolve(), heldout.resolve(), runs, kenlm, Path(folder), note)
-        for name in cases or get_args(CaseName):
-            yield from CASES[name](bench)
+        if text is None or heldout is None:
+            text, heldout = embedded(Path(folder))
+        files, effort = (text.resolve(), heldout.resolve()), runs or (1 if quick else 5)
+        bench = Bench(*files, effort, kenlm, Path(folder), note, TOUCHED // 16 if quick else TOUCHED)
+        for name in in_time(cases or (QUICK if quick else get_args(CaseName)), quick, note):
+            for row in CASES[name](bench):
+                yield replace(row, peer="KenLM")
 
 
-def machine() -> dict[str, Any]:
-    """What the numbers depend on."""
-    about = {"python": platform.python_version(), "ostinato": __version__, "cores": os.cpu_count()}
-    try:
-        names = [line for line in Path("/proc/cpuinfo").read_text("utf8").splitlines() if line.startswith("model name")]
-        return {"processor": names[0].split(":", 1)[1].strip(), **about}
-    except (OSError, IndexError):
-        return {"processor": platform.processor() or platform.machine(), **about}
+def say_missing(kenlm: KenLM, note: Note) -> None:
+    """Name what ours will not stand beside."""
+    if kenlm.folder is None:
+        note("KenLM's programs were not found (bench/kenlm_build.py builds them): estimating measures ours alone")
+    if kenlm.python is None:
+        note("KenLM's Python module was not found (pip install kenlm): score, step, next and open measure ours alone")
+
+
+def embedded(folder: Path) -> tuple[Path, Path]:
+    """The embedded corpus as a text and a held-out text, a paragraph a line."""
+    docs, paths = python_docs(), (folder / "text", folder / "heldout")
+    for path, documents in zip(paths, (docs.train, [*docs.valid, *docs.test]), strict=True):
+        path.write_text("".join(f"{line}\n" for lines in documents for line in lines), "utf8")
+    return paths
 
 
 def header(arpa: Path) -> list[str]:
@@ -81,7 +94,7 @@ def text_to_arpa(bench: Bench, case: str, text: Path, order: int, what: str) -> 
 def text_to_model(bench: Bench, case: str, text: Path, what: str, *more: str) -> Row:
     """Text to a model that can be queried."""
     arpa, mine, others = bench.scratch("theirs.arpa"), bench.scratch("ours.model"), bench.scratch("theirs.model")
-    after = [bench.build_binary(arpa, others, "probing")] if bench.kenlm else []
+    after = [bench.build_binary(arpa, others, "probing")] if bench.kenlm.folder else []
     ours = bench.estimate(text, 5, "--out", str(mine), *more)
     return bench.processes(case, what, ours, bench.lmplz(text, 5, arpa, *after))
 
@@ -129,11 +142,8 @@ def fit(bench: Bench) -> Rows:
     """Ids in memory to a table in memory; KenLM's side is the whole of lmplz, which cannot do less."""
     what = "counts and smoothing in memory, order 5, against lmplz"
     made, theirs = bench.inside("fit", bench.text, 5), bench.lmplz(bench.text, 5, bench.scratch("theirs.arpa"))
-    said, used = by_turns(
-        bench.runs,
-        bench.saying("fit", what),
-        lambda: made.asked()["s"],
-        (lambda: theirs.timed().wall) if theirs else None,
+    said, used = bench.by_turns(
+        "fit", what, lambda: made.asked()["s"], (lambda: theirs.timed().wall) if theirs else None
     )
     yield Row("fit", what, "s", Sample(tuple(said)), Sample(tuple(used)) if used else None)
 
@@ -170,7 +180,7 @@ def random_words(bench: Bench) -> Path:
 def next_word(bench: Bench) -> Rows:
     """Whole distributions."""
     keys = {"distributions/s": ("all words after a context", "distributions/s")}
-    theirs = bench.their_inside("next", words(bench)) if bench.kenlm and bench.kenlm.python else None
+    theirs = bench.their_inside("next", words(bench)) if bench.kenlm.python else None
     yield from bench.answers("next", keys, bench.inside("next", bench.model, bench.heldout), theirs)
 
 
@@ -190,7 +200,8 @@ def words(bench: Bench) -> Path:
 def opening(bench: Bench) -> Rows:
     """A saved model opened by a new process."""
     keys = {"open": ("opening a model", "ms"), "first": ("opening a model and scoring a line", "ms")}
-    yield from bench.answers("open", keys, bench.inside("open", bench.model, bench.heldout), bench.their_inside("open"))
+    theirs = bench.their_inside("open") if bench.kenlm.folder else None  # an ARPA file is not what its users open
+    yield from bench.answers("open", keys, bench.inside("open", bench.model, bench.heldout), theirs)
 
 
 def size(bench: Bench) -> Rows:
@@ -202,7 +213,7 @@ def size(bench: Bench) -> Rows:
         return Sample((path.stat().st_size / ngrams,))
 
     def theirs(*options: str) -> Sample | None:
-        if bench.kenlm is None:
+        if bench.kenlm.folder is None:
             return None
         binary = bench.scratch("theirs.model")
         bench.note(f"size: build_binary {' '.join(options)}")

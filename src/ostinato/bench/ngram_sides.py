@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 import os
+import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TypeAlias
 
-from ostinato.bench.measure import Command, Process, Row, Sample, by_turns
+from ostinato.bench.measure import TOUCHED, Command, Found, Note, Process, Row, Rows, Sample, by_turns
 from ostinato.core.errors import ConfigError, DataError, MismatchError
-
-Rows: TypeAlias = Iterator[Row]
+from ostinato.text.embedded import cache_folder
 
 PROGRAMS = ("lmplz", "build_binary")
 WORDWISE = Path(__file__).with_name("kenlm_user.py")
@@ -24,16 +24,25 @@ SAME = 1e-4
 
 @dataclass(frozen=True)
 class KenLM:
-    """Where KenLM's programs lie, and a Python interpreter that can import its module."""
+    """Where KenLM's programs lie, and a Python interpreter that can import its module; either may be missing."""
 
-    folder: Path
+    folder: Path | None = None
     python: Path | None = None
+
+    @classmethod
+    def found(cls) -> KenLM:
+        """What is installed: the programs on the PATH or where bench/kenlm_build.py puts them, and the module here."""
+        program = shutil.which(PROGRAMS[0])
+        places = [Path(program).parent] if program else sorted(cache_folder().glob("kenlm-*/bin"))
+        whole = [place for place in places if all(os.access(place / name, os.X_OK) for name in PROGRAMS)]
+        return cls(whole[-1] if whole else None, Path(sys.executable) if find_spec("kenlm") else None)
 
     def check(self) -> None:
         """Raise ConfigError if a program is missing or the interpreter has no kenlm."""
-        missing = [name for name in PROGRAMS if not os.access(self.folder / name, os.X_OK)]
-        if missing:
-            raise ConfigError(f"{self.folder} has no {' and no '.join(missing)}; bench/kenlm_build.py builds them")
+        if self.folder is not None:
+            missing = [name for name in PROGRAMS if not os.access(self.folder / name, os.X_OK)]
+            if missing:
+                raise ConfigError(f"{self.folder} has no {' and no '.join(missing)}; bench/kenlm_build.py builds them")
         if self.python is not None:
             try:
                 Process(([str(self.python), "-c", "import kenlm; print('{}')"],)).asked()
@@ -48,9 +57,10 @@ class Bench:
     text: Path
     heldout: Path
     runs: int
-    kenlm: KenLM | None
+    kenlm: KenLM
     folder: Path
-    note: Callable[[str], None]
+    note: Note
+    touched: int = TOUCHED
 
     def scratch(self, name: str) -> Path:
         """A file to write."""
@@ -58,7 +68,7 @@ class Bench:
 
     def processes(self, case: str, what: str, ours: Process, theirs: Process | None) -> Row:
         """Whole processes: seconds, with processor time and memory."""
-        used, their_used = by_turns(self.runs, self.saying(case, what), ours.timed, theirs.timed if theirs else None)
+        used, their_used = self.by_turns(case, what, ours.timed, theirs.timed if theirs else None)
         return Row(case, what, "s", Sample.of(used), Sample.of(their_used) if their_used else None)
 
     def answers(self, case: str, keys: Mapping[str, tuple[str, str]], ours: Process, theirs: Process | None) -> Rows:
@@ -67,16 +77,18 @@ class Bench:
         Raises MismatchError if both give their scores, and these are not the same.
         """
         what = next(iter(keys.values()))[0]
-        said, their_said = by_turns(self.runs, self.saying(case, what), ours.asked, theirs.asked if theirs else None)
+        said, their_said = self.by_turns(case, what, ours.asked, theirs.asked if theirs else None)
         if their_said and "log10" in said[0]:
             check_same(case, said[0]["log10"], their_said[0]["log10"])
         for key, (what, unit) in keys.items():
             mine, others = (tuple(answer[key] for answer in found) for found in (said, their_said))
             yield Row(case, what, unit, Sample(mine), Sample(others) if others else None)
 
-    def saying(self, case: str, what: str) -> Callable[[str], None]:
-        """What tells the user which run of which case this is."""
-        return lambda text: self.note(f"{case}: {what}: {text}")
+    def by_turns(
+        self, case: str, what: str, ours: Callable[[], Found], theirs: Callable[[], Found] | None
+    ) -> tuple[list[Found], list[Found]]:
+        """As `measure.by_turns`; the user is told which run of which case this is."""
+        return by_turns(self.runs, lambda text: self.note(f"{case}: {what}: {text}"), ours, theirs, self.touched)
 
     def head(self, tokens: int) -> Path:
         """The first lines of the text that hold about so many tokens, as a file."""
@@ -96,8 +108,8 @@ class Bench:
         return Process((command,), makes=tuple(Path(word) for word in more if word.startswith(str(self.folder))))
 
     def lmplz(self, text: Path, order: int, arpa: Path, *after: Command) -> Process | None:
-        """KenLM's command, and others after it; None without KenLM."""
-        if self.kenlm is None:
+        """KenLM's command, and others after it; None without its programs."""
+        if self.kenlm.folder is None:
             return None
         files = ["--text", str(text), "--arpa", str(arpa), "-T", f"{self.folder}/"]
         program = str(self.kenlm.folder / "lmplz")
@@ -106,7 +118,7 @@ class Bench:
 
     def build_binary(self, arpa: Path, binary: Path, *options: str) -> Command:
         """KenLM's command that makes a model from an ARPA file."""
-        assert self.kenlm is not None
+        assert self.kenlm.folder is not None
         return [str(self.kenlm.folder / "build_binary"), "-T", f"{self.folder}/", *options, str(arpa), str(binary)]
 
     @cached_property
@@ -119,17 +131,17 @@ class Bench:
 
     @cached_property
     def their_arpa(self) -> Path:
-        """KenLM's 5-gram model of the whole text."""
+        """A 5-gram model of the whole text for KenLM: by its own programs, or by ours if they are not there."""
         self.note("making KenLM's model")
         path = self.scratch("kenlm.arpa")
-        made = self.lmplz(self.text, 5, path)
-        assert made is not None
-        made.timed()
+        (self.lmplz(self.text, 5, path) or self.estimate(self.text, 5, "--arpa", str(path))).timed()
         return path
 
     @cached_property
     def probing(self) -> Path:
-        """The same as KenLM reads it fastest."""
+        """The same as KenLM reads it fastest; the ARPA file, which it reads slowly, without its programs."""
+        if self.kenlm.folder is None:
+            return self.their_arpa
         path = self.scratch("kenlm.probing")
         Process((self.build_binary(self.their_arpa, path, "probing"),)).timed()
         return path
@@ -140,7 +152,7 @@ class Bench:
 
     def their_inside(self, case: str, *more: Path, text: Path | None = None) -> Process | None:
         """KenLM's side of it, on the held-out text if no other is given; None without its module."""
-        if self.kenlm is None or self.kenlm.python is None:
+        if self.kenlm.python is None:
             return None
         script = [str(self.kenlm.python), str(WORDWISE), "kenlm", case, str(self.probing), str(text or self.heldout)]
         return Process(([*script, *map(str, more)],))

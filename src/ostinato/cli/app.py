@@ -20,7 +20,7 @@ from ostinato.core.errors import ConfigError, OstinatoError
 HELP = """
 Small sequence models that remember with a fixed-size state: train, compare, generate.
 
-A RUN is a directory that `train` makes, or for most commands the file of an n-gram model, which `ngram` makes.
+A RUN is a directory that `train` makes, or for most commands a model file, which `ngram` or `export` makes.
 Data goes to standard output, remarks to standard error. Anywhere: -q quiet, -v more remarks, -vv tracebacks.
 NO_COLOR is respected.
 
@@ -67,9 +67,9 @@ def load_commands(words: Sequence[str] = ()) -> None:
     if "ngram" not in app:
         app.command(ngrams.ngram_app)
     if words[:1] != ["ngram"]:
-        from ostinato.cli import benching, demonstration, generating, looking, score, scoring, training
+        from ostinato.cli import benching, demonstration, generating, looking, score, scoring, streaming, training
 
-        assert all((demonstration, generating, looking, score, scoring, training))
+        assert all((demonstration, generating, looking, score, scoring, streaming, training))
         if "bench" not in app:
             app.command(benching.bench_app)
 

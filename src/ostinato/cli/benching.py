@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from ostinato.bench.ngram import CaseName
+from ostinato.bench.names import NGramCaseName, StreamCaseName, TrainCaseName
 from ostinato.cli.app import LISTS
 from ostinato.cli.talk import say, show_json, show_table, size
 
@@ -19,37 +19,129 @@ if TYPE_CHECKING:
 HELP = """
 Measure speed, memory and size beside the programs that people use today.
 
+Ours and theirs run by turns, each in processes of its own; a ratio above 1 says that ours is better. What is not
+installed is named, and ours alone is measured: `pip install 'ostinato[bench]'`.
+
 **Examples**
 
 ```
-ostinato bench ngram speed.txt speed.heldout.txt --case arpa score
+ostinato bench train --quick
+ostinato bench stream --case lstm-512 --json
 ostinato bench ngram speed.txt speed.heldout.txt --kenlm ~/.cache/ostinato-kenlm/bin --kenlm-python python3
 ```
 """
+
+Runs = Annotated[int | None, Parameter(validator=Number(gte=1))]
+Threads = Annotated[int, Parameter(validator=Number(gte=1))]
 
 bench_app = App(name="bench", help=HELP, help_format="markdown", default_parameter=LISTS)
 
 
 @bench_app.command
-def ngram(
-    text: Path,
-    heldout: Path,
-    /,
+def train(
     *,
-    case: tuple[CaseName, ...] = (),
-    kenlm: Path | None = None,
-    kenlm_python: Path | None = None,
-    runs: Annotated[int, Parameter(validator=Number(gte=1))] = 5,
-    scratch: Path | None = None,
+    case: tuple[TrainCaseName, ...] = (),
+    text: Path | None = None,
+    threads: Threads | None = None,
+    growth: bool = False,
+    runs: Runs = None,
+    quick: bool = False,
     json: bool = False,
 ) -> None:
-    """Measure n-gram models beside KenLM: whole processes by turns, medians of several runs.
+    """Measure training beside PyTorch's own example of a word language model: tokens a second.
 
-    What is better than KenLM's has a ratio above 1. Without --kenlm ours alone is measured.
+    Both train the same LSTM with the same updates from the same weights, ours as `ostinato train` does; that their
+    losses agree is checked. min-gru and min-lstm stand beside our LSTM of as many parameters.
 
     **Examples**
 
     ```
+    ostinato bench train --quick
+    ostinato bench train --case lstm-200 lstm-650 --threads 1
+    ostinato bench train --growth
+    ```
+
+    Parameters
+    ----------
+    case:
+        What to train; everything if left out.
+    text:
+        A text to train on, cut into words or characters; words drawn from Zipf's law if left out.
+    threads:
+        Threads of both sides; all cores if left out.
+    growth:
+        Our speed over length, batch and size instead, beside the peaks of the machine.
+    runs:
+        Blocks of each side that count: 5, or 2 with --quick. One that other programs disturb is repeated.
+    quick:
+        Two small cases and short blocks, for a first look.
+    json:
+        Print one JSON object a line.
+    """
+    from ostinato.bench import train as bench
+
+    show("train", bench.run(case, text, threads, runs, quick, growth, say), json)
+
+
+@bench_app.command
+def stream(
+    *,
+    case: tuple[StreamCaseName, ...] = (),
+    threads: Threads = 1,
+    runs: Runs = None,
+    quick: bool = False,
+    json: bool = False,
+) -> None:
+    """Measure stepping a token at a time beside onnxruntime, PyTorch and a transformer with its cache: microseconds.
+
+    An LSTM language model of two layers, log-probs of 10,000 words after each token: one session, many together, in
+    int8, bfloat16 and float32; and how near that comes to reading the weights alone.
+
+    **Examples**
+
+    ```
+    ostinato bench stream --quick
+    ostinato bench stream --case lstm-512 sessions-256
+    ```
+
+    Parameters
+    ----------
+    case:
+        What to step; everything if left out.
+    threads:
+        Threads of all sides.
+    runs:
+        Blocks of each side that count: 5, or 2 with --quick. One that other programs disturb is repeated.
+    quick:
+        Small cases and short blocks, for a first look.
+    json:
+        Print one JSON object a line.
+    """
+    from ostinato.bench import stream as bench
+
+    show("stream", bench.run(case, threads, runs, quick, say), json)
+
+
+@bench_app.command
+def ngram(
+    text: Path | None = None,
+    heldout: Path | None = None,
+    /,
+    *,
+    case: tuple[NGramCaseName, ...] = (),
+    kenlm: Path | None = None,
+    kenlm_python: Path | None = None,
+    runs: Runs = None,
+    scratch: Path | None = None,
+    quick: bool = False,
+    json: bool = False,
+) -> None:
+    """Measure n-gram models beside KenLM: whole processes by turns, medians of several runs.
+
+    **Examples**
+
+    ```
+    ostinato bench ngram --quick
     ostinato bench ngram speed.txt speed.heldout.txt --case arpa score
     ostinato bench ngram speed.txt speed.heldout.txt --kenlm ~/.cache/ostinato-kenlm/bin --kenlm-python python3
     ```
@@ -57,45 +149,53 @@ def ngram(
     Parameters
     ----------
     text:
-        The text that models are made of, a sentence a line, cut at blanks.
+        The text that models are made of, a sentence a line, cut at blanks; the embedded corpus if left out, which is
+        small, so that starting weighs much.
     heldout:
         The text that they score.
     case:
         What to measure; everything if left out.
     kenlm:
-        A folder with KenLM's lmplz and build_binary; bench/kenlm_build.py makes one.
+        A folder with KenLM's lmplz and build_binary; bench/kenlm_build.py makes one. Those on the PATH if left out.
     kenlm_python:
-        A Python interpreter that can import kenlm, needed for score, step, next and open.
+        A Python interpreter that can import kenlm, for score, step, next and open; this one if it can.
     runs:
-        How often each side runs, after a run that does not count.
+        How often each side runs, after a run that does not count: 5, or 1 with --quick.
     scratch:
         Where scratch files go, which are removed; the system's temporary folder if left out.
+    quick:
+        A few cases, for a first look.
     json:
-        Print one JSON object with every run.
+        Print one JSON object a line, with every run.
     """
-    from ostinato.bench.ngram import machine, run
+    from ostinato.bench import ngram as bench
     from ostinato.bench.ngram_sides import KenLM
-    from ostinato.core.errors import ConfigError
 
-    if kenlm_python and not kenlm:
-        raise ConfigError("--kenlm-python needs --kenlm, the folder of the programs")
-    if not kenlm:
-        say("no --kenlm: ours alone is measured")
-    elif not kenlm_python:
-        say("no --kenlm-python: score, step, next and open measure ours alone")
-    rows = list(run(text, heldout, case, KenLM(kenlm, kenlm_python) if kenlm else None, runs, scratch, say))
-    if json:
-        show_json({"machine": machine(), "rows": [row.to_json() for row in rows]})
-    else:
-        show_rows(rows)
+    found = KenLM.found()
+    side = KenLM(kenlm or found.folder, kenlm_python or found.python)
+    show("ngram", bench.run(text, heldout, case, side, runs, scratch, quick, say), json)
+
+
+def show(bench: str, rows: Iterable[Row], json: bool) -> None:
+    """The rows: each as it comes as JSON with the machine, or a table of all."""
+    from ostinato.bench.machine import machine
+
+    if not json:
+        show_rows(list(rows))
+        return
+    for row in rows:
+        show_json(row.to_json(bench) | {"machine": machine()})
 
 
 def show_rows(rows: Sequence[Row]) -> None:
     """A table for people: medians, and how many times better ours is."""
     shown = [
-        [f"{row.case}: {row.what}", row.unit, *cells(row.ours), *cells(row.theirs), plain(row.ratio)] for row in rows
+        [f"{row.case}: {row.what}", row.unit, *cells(row.ours), row.peer or "-", *cells(row.theirs), plain(row.ratio)]
+        for row in rows
     ]
-    show_table(["medians", "unit", "ours", "CPU s", "memory", "KenLM", "CPU s", "memory", "ratio"], shown)
+    titles = ["medians", "unit", "ours", "CPU s", "memory", "peer", "theirs", "CPU s", "memory", "ratio"]
+    used = [place for place, title in enumerate(titles) if place < 2 or any(line[place] for line in shown)]
+    show_table([titles[place] for place in used], [[line[place] for place in used] for line in shown])
 
 
 def cells(sample: Sample | None) -> list[str]:

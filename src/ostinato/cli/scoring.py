@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -12,11 +13,39 @@ from ostinato.cli.app import app
 from ostinato.cli.talk import count, duration, say, show_json, show_table, size, watching
 
 if TYPE_CHECKING:
+    from ostinato.core.progress import Watch
     from ostinato.core.score import Score
+    from ostinato.tasks.language.companions import Companions
     from ostinato.tasks.language.compare import Row
+    from ostinato.tasks.language.load import Loaded
 
-Regime = Literal["sentence", "stream"]
+Carried = Literal["fresh", "carried"]
+REGIMES: dict[Carried | None, str | None] = {None: None, "fresh": "sentence", "carried": "stream"}
 THRESHOLD_MISSED = 3
+
+
+@dataclass(frozen=True)
+class CompanionOptions:
+    """What goes along with the model."""
+
+    cache: int | None = None
+    """Mix the model with a cache of the last so many tokens: by likeness of their features (neural), or their count."""
+    cache_weight: float | None = None
+    """The cache's share in the mixture, from 0 to 1."""
+    cache_theta: float | None = None
+    """How much likeness counts, at least 0; for models with features."""
+    cache_decay: float | None = None
+    """The weight of a place of the cache beside the one after it, at most 1, which it is if left out."""
+    dynamic: float | Literal["tune"] | None = None
+    """Let the model learn from each segment after it was scored, at this rate; `tune`: find the rate with --tune-on."""
+    dynamic_method: Literal["sgd", "rms"] = "sgd"
+    """rms: divide each weight's step by the size its gradients have on the training text."""
+    dynamic_decay: float = 0.0
+    """The share of the way back to the trained weights after each segment."""
+    dynamic_length: int = 20
+    """Tokens of a segment; whole lines where the state is fresh."""
+    tune_on: str | None = None
+    """Choose the numbers of cache and rate that are left open on this text: `valid`, the run's own, or a file."""
 
 
 @app.command
@@ -24,17 +53,21 @@ def evaluate(
     run: Path,
     /,
     *text: Annotated[str, Parameter(allow_leading_hyphen=True)],
-    regime: Regime | None = None,
+    state: Carried | None = None,
+    companions: Annotated[CompanionOptions, Parameter(name="*")] = CompanionOptions(),
     max_ppl: float | None = None,
     json: bool = False,
 ) -> int:
     """Score a model on a text: perplexity, bits per character, and the signature that makes it comparable.
+
+    A cache and what is learnt while reading go on from line to line of a file, whatever --state says.
 
     **Examples**
 
     ```
     ostinato evaluate runs/kn5
     ostinato evaluate runs/kn5 speech.txt --json
+    ostinato evaluate runs/lstm --cache 2000 --dynamic tune --tune-on valid
     ```
 
     Parameters
@@ -43,8 +76,8 @@ def evaluate(
         The run directory, or an n-gram model's file: ours, ARPA, or KenLM's.
     text:
         Text files, - for standard input; none for the run's own test text.
-    regime:
-        sentence: each line on its own; stream: the state carried over lines. As trained if left out.
+    state:
+        fresh: each line on its own; carried: the state goes on over the lines of a file. As trained if left out.
     max_ppl:
         Exit with code 3 if the perplexity is higher.
     json:
@@ -58,10 +91,17 @@ def evaluate(
     require_no_options(text, "evaluate")
     if max_ppl is not None and not max_ppl > 0:
         raise ConfigError(f"--max-ppl must be a number above 0, got {max_ppl}")
+    require_whole(companions)
+    if companions.tune_on in text:
+        raise ConfigError(f"--tune-on {companions.tune_on} is the text to be scored; tune on another one")
     with watching() as watch:
-        score = task.evaluate(load(run), text, regime, watch)
+        loaded = load(run)
+        if companions.tune_on == "valid" and not text and task.final_part(loaded) == "valid":
+            raise ConfigError(f"{run} has no test text, so that valid is what is scored; name a text file")
+        along = make_companions(loaded, companions, REGIMES[state], watch)
+        score = task.evaluate(loaded, text, REGIMES[state], watch, along)
     if json:
-        show_json(score.to_json())
+        show_json(score.to_json() | (along.to_json() if along else {}))
     else:
         print(score)
     if max_ppl is not None and not score.perplexity <= max_ppl:
@@ -70,13 +110,54 @@ def evaluate(
     return 0
 
 
+def require_whole(options: CompanionOptions) -> None:
+    """Raise ConfigError for an option that has no meaning without another one."""
+    from dataclasses import fields
+
+    from ostinato.core.errors import ConfigError
+
+    for field in fields(options):
+        head = field.name.split("_")[0]
+        lacking = head in ("cache", "dynamic") and getattr(options, head) is None
+        if lacking and getattr(options, field.name) != field.default:
+            raise ConfigError(f"--{field.name.replace('_', '-')} is for --{head}; add it")
+    if options.tune_on is not None and options.cache is None and options.dynamic is None:
+        raise ConfigError("--tune-on has nothing to tune; add --cache SIZE or --dynamic tune")
+
+
+def make_companions(loaded: Loaded, options: CompanionOptions, regime: str | None, watch: Watch) -> Companions | None:
+    """What goes along with a model, its open numbers tuned if that is asked for; None for nothing."""
+    if options.cache is None and options.dynamic is None:
+        return None
+    from ostinato.tasks.language import companions as task
+    from ostinato.tasks.language.evaluate import encode_texts, own_stream
+
+    cache = dynamic = None
+    if options.cache is not None:
+        cache = task.CacheOptions(options.cache, options.cache_weight, options.cache_theta, options.cache_decay)
+    if options.dynamic is not None:
+        from ostinato.tasks.language.adapt import DynamicOptions
+
+        rate = None if options.dynamic == "tune" else options.dynamic
+        dynamic = DynamicOptions(rate, options.dynamic_method, options.dynamic_decay, options.dynamic_length)
+    chosen = task.Companions(cache, dynamic)
+    if options.tune_on is None:
+        return task.settled(loaded, chosen)
+    task.check(loaded, chosen)
+    own = options.tune_on == "valid"
+    stream = own_stream(loaded, "valid") if own else encode_texts(loaded, (options.tune_on,), watch)
+    chosen = task.tune(loaded, stream, regime or loaded.regime, chosen, watch)
+    say(f"tuned on {stream.data}: {chosen}")
+    return chosen
+
+
 @app.command
 def compare(
     runs: tuple[Path, ...],
     /,
     *,
     text: tuple[str, ...] = (),
-    regime: Regime | None = None,
+    state: Carried | None = None,
     json: bool = False,
 ) -> None:
     """Put models side by side on the same text, best first; only equal signatures share a table.
@@ -94,8 +175,8 @@ def compare(
         Run directories.
     text:
         Text files; none for the runs' own test text.
-    regime:
-        sentence or stream, for all; each as trained if left out.
+    state:
+        fresh at each line or carried over the lines of a file, for all; each as trained if left out.
     json:
         Print one JSON object with a list `rows`.
     """
@@ -106,7 +187,7 @@ def compare(
     if not runs:
         raise ConfigError("name at least one run directory")
     with watching() as watch:
-        rows = task.compare([load(run) for run in runs], text, regime, watch)
+        rows = task.compare([load(run) for run in runs], text, REGIMES[state], watch)
     if json:
         show_json({"rows": [row.to_json() for row in rows]})
     else:

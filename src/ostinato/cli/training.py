@@ -11,6 +11,7 @@ from ostinato.cli.talk import say, show_json, watching
 from ostinato.tasks.options import Config, ModelOptions
 from ostinato.text.options import DataOptions
 from ostinato.train.options import TrainOptions
+from ostinato.train.ranks import leads
 
 if TYPE_CHECKING:
     from ostinato.runs import RunDir
@@ -107,6 +108,8 @@ def finish(run: RunDir, json: bool, more: dict[str, Any] | None = None) -> None:
     """Score the trained run on its test text, keep the score in the run and print it, with `more` in the JSON."""
     from ostinato.tasks.language import build
 
+    if not leads():  # one of several processes: the first one talks
+        return
     with watching() as watch:
         score = build.keep_results(run, watch)
     if json:

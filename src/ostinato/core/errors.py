@@ -7,6 +7,7 @@
       MismatchError     two things that do not belong together (model and vocabulary, two scores)
       ShapeError        arrays whose shapes do not fit each other
       DivergedError     training met NaN or Inf
+      PeerError         another process of a data-parallel training is gone
       StorageError      the disk is full, read-only, or the target already exists
       Interrupted       the user stopped a run, which was saved (exit code 130)
 
@@ -46,6 +47,10 @@ class ShapeError(OstinatoError):
 
 class DivergedError(OstinatoError):
     """Training met a number that is not finite."""
+
+
+class PeerError(OstinatoError):
+    """Another process of a data-parallel training has ended or cannot be reached."""
 
 
 class StorageError(OstinatoError):

@@ -148,3 +148,13 @@ class Vocabulary:
                 "restore it or train again"
             )
         return vocabulary
+
+
+def spelled(vocabulary: Vocabulary) -> NDArray[np.uint8]:
+    """The ordinary pieces as the bytes of an array file, a line feed between them."""
+    return np.frombuffer("\n".join(vocabulary.pieces[2:-2]).encode("utf8", "surrogatepass"), np.uint8)
+
+
+def pieces_in(blob: NDArray[np.uint8]) -> list[str]:
+    """The ordinary pieces that `spelled` wrote."""
+    return bytes(blob).decode("utf8", "surrogatepass").split("\n") if blob.size else []

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ostinato.core.arrays import ArrayFile, intact, new_array_file, open_arrays
 from ostinato.core.errors import FormatError
-from ostinato.core.vocabulary import Vocabulary
+from ostinato.core.vocabulary import Vocabulary, pieces_in, spelled
 from ostinato.ngram.blocks import Sink
 from ostinato.ngram.compact import CompactTable
 from ostinato.ngram.compact_model import CompactModel
@@ -120,16 +120,6 @@ def word_arrays(vocabulary: Vocabulary) -> dict[str, NDArray[Any]]:
     return found
 
 
-def spelled(vocabulary: Vocabulary) -> NDArray[np.uint8]:
-    """The ordinary pieces, a line feed between them."""
-    return np.frombuffer("\n".join(vocabulary.pieces[2:-2]).encode("utf8", "surrogatepass"), np.uint8)
-
-
-def pieces_in(blob: NDArray[Any]) -> list[str]:
-    """The ordinary pieces that `spelled` wrote."""
-    return bytes(blob).decode("utf8", "surrogatepass").split("\n") if blob.size else []
-
-
 def open_model(path: Path, check: bool | None = None) -> Stored:
     """The model in a file, memory-mapped.
 
@@ -140,6 +130,8 @@ def open_model(path: Path, check: bool | None = None) -> Stored:
     arrays, about = open_arrays(path)
     size = sum(array.nbytes for array in arrays.values())
     try:
+        if about["kind"] == "stream":
+            raise FormatError("holds an exported network, which has no n-grams to work on")
         vocabulary = Vocabulary.later(int(about["words"]), str(about["vocabulary"]), lambda: pieces_in(arrays[PIECES]))
         kind, described = about["kind"], about["table"]
         if kind == COUNTS:

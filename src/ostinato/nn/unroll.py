@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
+from ostinato.core.errors import ConfigError
+from ostinato.nn import regularise
 from ostinato.nn.cells import Cell
+from ostinato.nn.cells.recurrent import RecurrentCell
+from ostinato.nn.feed_forward import FeedForward
+from ostinato.nn.options import RecurrentOptions
 
 
 class StackState(NamedTuple):
@@ -18,26 +24,32 @@ class Stack(nn.Module):
     """Layers of one kind of cell, each reading the outputs of the one below.
 
     dropout falls on what every layer reads and on the last outputs, never on the recurrence [Zaremba2014].
-    residual adds a layer's input to its output where the sizes agree [He2016]. layer_norm normalises what
-    each layer hands on, before the residual is added [Ba2016].
+    layer_norm normalises the outputs of each layer [Ba2016], feed_forward adds a block to them, and residual
+    adds what the layer below handed on, where the sizes agree [He2016]. skip lets every layer read the
+    inputs too, and what reads the stack, all layers [Graves2013]. bidirectional gives every layer a second
+    cell that reads from the end, its outputs beside the first one's [Schuster1997]; such a stack reads whole
+    sequences only. The noise on the recurrence is in `regularise`.
     """
 
-    def __init__(
-        self,
-        make: Callable[[int, int], Cell],
-        input_size: int,
-        hidden_size: int,
-        layers: int,
-        dropout: float = 0.0,
-        residual: bool = False,
-        layer_norm: bool = False,
-    ):
+    def __init__(self, make: Callable[[int, int], Cell], input_size: int, options: RecurrentOptions):
         super().__init__()
-        sizes = [input_size] + [hidden_size] * (layers - 1)
-        self.layers = nn.ModuleList(make(size, hidden_size) for size in sizes)
-        self.norms = nn.ModuleList(nn.LayerNorm(hidden_size) if layer_norm else nn.Identity() for _ in sizes)
-        self.dropout = nn.Dropout(dropout)
-        self.residual = residual
+        self.options, self.noise = options, options.noise
+        forwards, backwards, handed, size = [], [], [], input_size
+        for layer in range(options.layers):
+            read = size + input_size if options.skip and layer else size
+            forwards.append(make(read, options.hidden))
+            if options.bidirectional:
+                backwards.append(make(read, options.hidden))
+            size = forwards[-1].output_size * (2 if options.bidirectional else 1)
+            handed.append(size)
+        self.layers, self.backwards = nn.ModuleList(forwards), nn.ModuleList(backwards)
+        self.norms = nn.ModuleList(nn.LayerNorm(size) if options.layer_norm else nn.Identity() for size in handed)
+        self.blocks = nn.ModuleList(
+            nn.Identity() if options.feed_forward == "none" else FeedForward(size, options.feed_forward)
+            for size in handed
+        )
+        self.dropout = regularise.Dropout(options.dropout, options.variational)
+        self.output_size = sum(handed) if options.skip else size
 
     def init_state(self, batch: int) -> StackState:
         """The state of `batch` rows that have read nothing."""
@@ -45,30 +57,116 @@ class Stack(nn.Module):
 
     @property
     def cells(self) -> list[Cell]:
-        """The cells, lowest layer first."""
+        """The cells that read from the beginning, lowest layer first."""
         return [cell for cell in self.layers if isinstance(cell, Cell)]
 
     def scan(self, state: StackState, xs: Tensor) -> tuple[Tensor, StackState]:
-        """Read `xs` [B, T, input_size]; return the outputs [B, T, hidden_size] and the last state."""
-        states = []
-        for layer, (cell, before) in enumerate(zip(self.cells, state.layers, strict=True)):
-            read = self.dropout(xs)
-            if read.shape[1] == 1 and not self.training:
-                outputs, after = cell.step(before, read[:, 0])
-                outputs = outputs[:, None]
-            else:
-                outputs, after = cell.scan(before, read)
-            xs = self.join(layer, xs, outputs)
-            states.append(after)
-        return self.dropout(xs), StackState(tuple(states))
+        """Read `xs` [B, T, input_size]; return the outputs [B, T, output_size] and the last state.
 
-    def join(self, layer: int, inputs: Tensor, outputs: Tensor) -> Tensor:
-        """What layer number `layer` hands on: its outputs, normalised and with the residual if asked for."""
-        outputs = self.norms[layer](outputs)
-        return outputs + inputs if self.residual and inputs.shape == outputs.shape else outputs
+        Raises ConfigError if the stack is bidirectional.
+        """
+        if self.options.bidirectional:
+            raise ConfigError("a bidirectional stack reads whole sequences, not step by step; use `read`")
+        states = list(state.layers)
+
+        def read(layer: int, xs: Tensor) -> Tensor:
+            outputs, states[layer] = self.recur(self.cells[layer], states[layer], xs)
+            return outputs
+
+        return self.through(xs, read), StackState(tuple(states))
+
+    def read(self, xs: Tensor, lengths: Tensor) -> Tensor:
+        """The outputs [B, T, output_size] of whole sequences `xs` [B, T, input_size], one or both directions.
+
+        lengths: [B], at least 1 and at most T. What lies beyond a row's length takes no part; the outputs there mean
+        nothing.
+        """
+        turned = reversal(lengths, xs.shape[1])
+
+        def read(layer: int, xs: Tensor) -> Tensor:
+            cell = self.cells[layer]
+            outputs, _ = self.recur(cell, cell.init_state(len(xs)), xs)
+            if not self.options.bidirectional:
+                return outputs
+            back = self.backwards[layer]
+            assert isinstance(back, Cell)
+            others, _ = self.recur(back, back.init_state(len(xs)), pick(xs, turned))
+            return torch.cat([outputs, pick(others, turned)], dim=-1)
+
+        return self.through(xs, read)
+
+    def look(self, state: StackState, xs: Tensor) -> tuple[Tensor, list[list[Tensor]], list[list[Any]]]:
+        """The outputs [B, T, output_size], and by layer the output [B, H] and the gates of every step.
+
+        The step's outputs are those the recurrence itself hangs on, so that gradients through time can be asked for.
+        """
+        outputs, gates = [], []
+
+        def read(layer: int, xs: Tensor) -> Tensor:
+            steps, _, seen = unroll(self.cells[layer], state.layers[layer], xs, self.noise.zoneout)
+            outputs.append(steps)
+            gates.append(seen)
+            return torch.stack(steps, dim=1)
+
+        return self.through(xs, read), outputs, gates
+
+    def through(self, xs: Tensor, read: Callable[[int, Tensor], Tensor]) -> Tensor:
+        """What the stack makes of `xs` when `read(layer, xs)` gives the outputs of a layer's cells."""
+        lower, handed = xs, []
+        for layer in range(len(self.layers)):
+            below = torch.cat([lower, xs], dim=-1) if self.options.skip and layer else lower
+            lower = self.join(layer, lower, read(layer, self.dropout(below)))
+            handed.append(lower)
+        outputs: Tensor = self.dropout(torch.cat(handed, dim=-1) if self.options.skip else lower)
+        return outputs
+
+    def join(self, layer: int, lower: Tensor, outputs: Tensor) -> Tensor:
+        """What layer number `layer` hands on of its cell's outputs, given what the one below handed on."""
+        outputs = self.blocks[layer](self.norms[layer](outputs))
+        return outputs + lower if self.options.residual and lower.shape == outputs.shape else outputs
+
+    def recur(self, cell: Cell, state: Any, xs: Tensor) -> tuple[Tensor, Any]:
+        """`cell.scan` with the recurrence's noise; step by step only where that noise is."""
+        share = self.noise.weight_dropout
+        if not (self.training and share):
+            return self.unnoised(cell, state, xs)
+        assert isinstance(cell, RecurrentCell)
+        outputs, state = regularise.scan_with_dropped_weights(self.unnoised, cell, state, xs, share)
+        return outputs, state
+
+    def unnoised(self, cell: Cell, state: Any, xs: Tensor) -> tuple[Tensor, Any]:
+        noise = self.noise
+        if noise.zoneout or (noise.recurrent_dropout and self.training):
+            return self.by_steps(cell, state, xs)
+        if xs.shape[1] == 1 and not self.training:
+            output, state = cell.step(state, xs[:, 0])
+            return output[:, None], state
+        return cell.scan(state, xs)
+
+    def by_steps(self, cell: Cell, state: Any, xs: Tensor) -> tuple[Tensor, Any]:
+        share = self.noise.recurrent_dropout if self.training else 0.0
+        keep = regularise.mask(cell.zeros(len(xs)), share) if share else None
+        outputs = []
+        for x in xs.unbind(dim=1):
+            output, state = advance(cell, state, x, self.noise.zoneout, keep)
+            outputs.append(output)
+        return torch.stack(outputs, dim=1), state
 
 
-def unroll(cell: Cell, state: Any, xs: Tensor) -> tuple[list[Tensor], Any, list[Any]]:
+def advance(cell: Cell, state: Any, x: Tensor, zoneout: float, keep: Tensor | None = None) -> tuple[Tensor, Any]:
+    """A step of the cell with zoneout, and through the mask `keep` [B, H] on the hidden state if there is one."""
+    if keep is None:
+        output, after = cell.step(state, x)
+    else:
+        assert isinstance(cell, RecurrentCell)
+        output, after = regularise.masked_step(cell, state, x, keep)
+    if zoneout:
+        after = regularise.zoned(state, after, zoneout, cell.training)
+        output = after.hidden
+    return output, after
+
+
+def unroll(cell: Cell, state: Any, xs: Tensor, zoneout: float = 0.0) -> tuple[list[Tensor], Any, list[Any]]:
     """A loop of `step` over `xs` [B, T, D]: the output [B, H] of every step, the last state, the gates of every step.
 
     The outputs are not stacked, so that the recurrence itself hangs on each of them.
@@ -76,6 +174,18 @@ def unroll(cell: Cell, state: Any, xs: Tensor) -> tuple[list[Tensor], Any, list[
     outputs, gates = [], []
     for x in xs.unbind(dim=1):
         gates.append(cell.gates(state, x))
-        output, state = cell.step(state, x)
+        output, state = advance(cell, state, x, zoneout)
         outputs.append(output)
     return outputs, state, gates
+
+
+def reversal(lengths: Tensor, steps: int) -> Tensor:
+    """Places [B, T] that turn each row around within its length and leave what lies beyond; its own inverse."""
+    places = torch.arange(steps, device=lengths.device).expand(len(lengths), -1)
+    ends = lengths[:, None]
+    return torch.where(places < ends, ends - 1 - places, places)
+
+
+def pick(xs: Tensor, places: Tensor) -> Tensor:
+    """`xs` [B, T, D] with each row's steps in the order of `places` [B, T]."""
+    return xs.gather(1, places[:, :, None].expand_as(xs))

@@ -3,96 +3,42 @@
 from __future__ import annotations
 
 import math
-import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
-from types import FrameType
-from typing import Any, Literal, Protocol
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ostinato.core.errors import DivergedError, Interrupted
 from ostinato.core.progress import Progress, Watch, unwatched
-from ostinato.core.score import Score
-from ostinato.core.state import map_leaves
+from ostinato.core.state import leaves, map_leaves
 from ostinato.runs import RunDir
 from ostinato.text.batch import Batch
-from ostinato.train import checkpoint, monitor, optimise
+from ostinato.train import checkpoint, device, monitor, optimise
+from ostinato.train.average import Average
 from ostinato.train.diagnosis import Diagnosis
 from ostinato.train.doctor import Watcher
+from ostinato.train.flat import Flat
+from ostinato.train.learner import Learner
 from ostinato.train.options import TrainOptions
+from ostinato.train.position import Position, Window
+from ostinato.train.ranks import Ranks
+from ostinato.train.signals import stopping
+from ostinato.train.sweeps import sweeps_for
+from ostinato.train.threads import Threads
 
-
-class Listed(Protocol):
-    """Batches that can be counted and picked."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, number: int, /) -> Batch: ...
-
-
-class Learner(Protocol):
-    """What the loop needs of a task."""
-
-    @property
-    def network(self) -> nn.Module:
-        """What is trained."""
-
-    def start_event(self) -> dict[str, Any]:
-        """What log.jsonl should know from the start: `outputs`, `unigram_nats`, `train_tokens`."""
-
-    def batches(self, epoch: int) -> Listed:
-        """The batches of an epoch, the same ones whenever asked."""
-
-    def init_state(self, rows: int) -> Any:
-        """The state of rows that have read nothing, as tensors."""
-
-    def loss(self, state: Any, batch: Batch) -> tuple[Tensor, Any]:
-        """The summed loss in nats over the counted targets, and the state after the batch."""
-
-    def validate(self) -> Score:
-        """The score on the validation text."""
-
-    def sample(self) -> dict[str, Any]:
-        """Generated `text` [..], `repeated` and `distinct`; the same whenever the weights are the same."""
-
-    def save(self, run: RunDir) -> None:
-        """Write the network as the run's model."""
-
-
-@dataclass(frozen=True)
-class Position:
-    """Where training stands; with the tensors of a checkpoint it is all that `resume` needs."""
-
-    epoch: int = 0
-    batch: int = 0  # batches of this epoch already read
-    step: int = 0  # updates made
-    tokens: int = 0  # targets learnt from
-    seconds: float = 0.0
-    factor: float = 1.0  # of the plateau schedule
-    best: float = math.inf  # lowest validation loss, nats a token
-    best_step: int = 0
-    waited: int = 0  # validations since then
-    ended: Literal["", "epochs", "patience"] = ""  # why training is over, if it is
-
-
-@dataclass
-class Window:
-    """Sums since the last report."""
-
-    nats: float = 0.0
-    count: int = 0
-    norm: float = 0.0
-    clipped: float = 0.0
-    began: float = 0.0
+OVERFLOW = math.sqrt(torch.finfo(torch.float32).max)
+"""A gradient norm whose square float32 cannot hold; what is learnt from there on is noise."""
 
 
 class Trainer:
-    """Trains a learner inside a run directory, from the beginning or from its last checkpoint."""
+    """Trains a learner inside a run directory, from the beginning or from its last checkpoint.
+
+    Making one moves the network's parameters side by side (`Flat`), so the network must be on its device by then.
+    """
 
     def __init__(
         self,
@@ -103,17 +49,28 @@ class Trainer:
         warn: Callable[[Diagnosis], None] = lambda diagnosis: None,
         tensorboard: Path | None = None,
         config: Mapping[str, Any] | None = None,
+        ranks: Ranks = Ranks(),  # noqa: B008, frozen
     ):
-        """`config` goes into every checkpoint, so that `resume` can tell what was changed since."""
+        """`config` goes into every checkpoint, so that `resume` can tell what was changed since.
+
+        ranks: this process among those that train together; only the first one is watched, warns and writes.
+        """
         self.learner, self.run, self.options = learner, run, options
-        self.network = learner.network
-        self.optimiser = optimise.make_optimiser(self.network, options)
+        self.network, self.ranks = learner.network, ranks
+        self.flat = Flat(self.network)
+        self.device = self.flat.values.device
+        self.threads = Threads(options.threads or 1)
+        sweeps = sweeps_for(self.device, self.threads)
+        self.optimiser = optimise.Optimiser(self.flat, options, sweeps)
+        self.average = Average(self.flat, sweeps)
+        self.rate = options.rate
         self.at = Position()
-        self.carried: Any = None
+        self.carried: Any = None  # the state after the last batch, of this process's rows
+        self.rows = 0  # of the last batch, over all processes
         self.watch, self.warn = watch, warn
         self.doctor = Watcher()
         self.window = Window()
-        self.board = monitor.Board(tensorboard) if tensorboard else None
+        self.board = monitor.Board(tensorboard) if tensorboard and ranks.lead else None
         self.config = dict(config or {})
         self.stop_asked = False
         self.began = 0.0
@@ -124,40 +81,68 @@ class Trainer:
         Raises Interrupted after Ctrl-C or SIGTERM (a checkpoint is written first), DivergedError when a
         loss or gradient is not finite (the run keeps its last good checkpoint), StorageError.
         """
-        with self.run.lock(), self._signals():
-            self._begin()
-            if not self._complete():
-                while not self.at.ended:
-                    self._epoch()
-                self._stop(self.at.ended)
-                self._checkpoint()
+        with stopping(self._ask, several=self.ranks.size > 1), self.threads:
+            if not self.ranks.lead:
+                self._fit()
+                return self.at
+            with self.run.lock():
+                self._fit()
         return self.at
+
+    def _ask(self) -> None:
+        self.stop_asked = True
+
+    def _fit(self) -> None:
+        saved = self.run.load_checkpoint()
+        self.ranks.wait()  # nobody writes before all have read
+        self.network.train()
+        if saved is None:
+            self._begin()
+        else:
+            self._restore(*saved)
+        self.began = time.monotonic() - self.at.seconds
+        self.window = Window(began=time.monotonic())
+        if not self._complete():
+            while not self.at.ended:
+                self._epoch()
+            self._stop(self.at.ended)
+            self._checkpoint()
 
     def _complete(self) -> bool:
         """Whether the run had already stopped of itself, so that there is nothing left to do."""
-        events = self.run.events()
-        return bool(self.at.ended) and bool(events) and events[-1].get("event") == "stop"
+        events = self.run.events() if self.ranks.lead and self.at.ended else []
+        return self.ranks.any(bool(events) and events[-1].get("event") == "stop")
 
     def _begin(self) -> None:
-        saved = self.run.load_checkpoint()
-        self.network.train()
-        if saved is None:
-            torch.manual_seed(self.options.seed)
+        self.ranks.follow(self.flat.values)
+        torch.manual_seed(self.options.seed + self.ranks.rank)  # each process drops out other units
+        if self.ranks.lead:
             self.run.cut_log(-1)
-            self._log({"event": "start", **monitor.describe(self.network), **self.learner.start_event()})
-        else:
-            arrays, about = saved
-            self.at = Position(**about["position"])
-            self.carried = checkpoint.restore(arrays, about, self.network, self.optimiser, self.learner.init_state)
-            self.run.cut_log(self.at.step)
-            for event in self.run.events():
-                self.doctor.see(event)
-            if not self.at.ended:
-                self._log({"event": "resume", "damaged": about["damaged"]})
-            for name in about["damaged"]:
-                self.warn(damaged_checkpoint(name, self.at.step))
-        self.began = time.monotonic() - self.at.seconds
-        self.window = Window(began=time.monotonic())
+            about = {**monitor.describe(self.network), "processes": self.ranks.size, **self.learner.start_event()}
+            self._log({"event": "start", **about})
+
+    def _restore(self, arrays: Mapping[str, Any], about: Mapping[str, Any]) -> None:
+        parts = self.network, self.optimiser, self.average
+        carried, random = checkpoint.restore(arrays, about, *parts, self.learner.init_state)
+        self.at = Position.from_json(about["position"])
+        if carried is not None:
+            self.carried = map_leaves(lambda rows: rows[self.ranks.rows(len(rows))].to(self.device), carried)
+            self.rows = max((len(rows) for rows in leaves(carried)), default=0)
+        if len(random) == self.ranks.size:
+            device.set_random_state(self.device, random[self.ranks.rank])
+        else:  # another number of processes: no process goes on with the masks of another
+            torch.manual_seed(self.options.seed + self.at.step + self.ranks.rank)
+        if self.ranks.lead:
+            self._tell_resumed(about["damaged"])
+
+    def _tell_resumed(self, damaged: list[str]) -> None:
+        self.run.cut_log(self.at.step)
+        for event in self.run.events():
+            self.doctor.see(event)
+        if not self.at.ended:
+            self._log({"event": "resume", "damaged": damaged, "processes": self.ranks.size})
+        for name in damaged:
+            self.warn(damaged_checkpoint(name, self.at.step))
 
     def _epoch(self) -> None:
         """Train to the end of the current epoch, or of training."""
@@ -170,7 +155,7 @@ class Trainer:
                 last = epoch + 1 == self.options.epochs
                 self.at = replace(self.at, epoch=epoch + 1, batch=0, ended="epochs" if last else "")
             self._after_update(epoch_ended=self.at.epoch > epoch)
-            if self.stop_asked and not self.at.ended:
+            if self.ranks.any(self.stop_asked) and not self.at.ended:
                 self._checkpoint()
                 self._stop("interrupted")
                 raise Interrupted(f"stopped at step {self.at.step}; `ostinato resume {self.run}` goes on from here")
@@ -185,24 +170,24 @@ class Trainer:
 
     def _update(self, group: list[Batch], share: float) -> None:
         count = sum(int(batch.weight.sum()) for batch in group)
-        self.optimiser.zero_grad(set_to_none=True)
         nats = 0.0
-        for batch in group:
-            loss, state = self.learner.loss(self._state_for(batch), batch)
-            (loss / max(1, count)).backward()  # type: ignore[no-untyped-call]
-            self.carried = map_leaves(lambda leaf: leaf.detach(), state)
-            nats += float(loss.detach())
-        norm = optimise.global_norm(p.grad for p in self.network.parameters())
-        if not (math.isfinite(nats) and math.isfinite(norm)):
+        for number, batch in enumerate(group):
+            part, self.rows = self.ranks.part(batch), len(batch.fresh)
+            scale, add = 1 / max(1, count), number > 0
+            more, self.carried = self.learner.gradients(self._state_for(part), part, scale, add)
+            nats += more
+        self.ranks.add(self.flat.gradient)
+        nats = self.ranks.total(nats)
+        norm, clipped = self.optimiser.norms()
+        if not (math.isfinite(nats) and norm < OVERFLOW):
             self._diverged(nats, norm)
-        clipped = optimise.clip(self.network, self.options, norm)
-        rate = optimise.learning_rate(self.options, self.at.step, share, self.at.factor)
-        for settings in self.optimiser.param_groups:
-            settings["lr"] = rate
-        self.optimiser.step()
-        self.at = replace(
-            self.at, batch=self.at.batch + len(group), step=self.at.step + 1, tokens=self.at.tokens + count
-        )
+        self.rate = optimise.learning_rate(self.options, self.at.step, share, self.at.factor)
+        self.optimiser.step(self.rate, norm)
+        averaging = self.at.averaging.before_update(self.options, self.at.epoch)
+        if averaging.begun:
+            self.average.add()
+        batch_number, tokens = self.at.batch + len(group), self.at.tokens + count
+        self.at = replace(self.at, batch=batch_number, step=self.at.step + 1, tokens=tokens, averaging=averaging)
         self._tell(nats, count, norm, clipped, share)
 
     def _state_for(self, batch: Batch) -> Any:
@@ -215,7 +200,7 @@ class Trainer:
             return self.carried
 
         def choose(new: Tensor, old: Tensor) -> Tensor:
-            return torch.where(fresh.reshape((-1,) + (1,) * (old.ndim - 1)), new, old)
+            return torch.where(fresh.to(old.device).reshape((-1,) + (1,) * (old.ndim - 1)), new, old)
 
         return map_leaves(choose, self.learner.init_state(rows), self.carried)
 
@@ -245,21 +230,27 @@ class Trainer:
             "valid_perplexity": None if valid is None else perplexity(valid),
             "gradient_norm": window.norm,
             "clipped_norm": window.clipped,
-            "learning_rate": self.optimiser.param_groups[0]["lr"],
+            "learning_rate": self.rate,
             "tokens_per_second": round(window.count / max(1e-9, time.monotonic() - window.began), 1),
         }
         self._log(event)
-        if validate:
+        if validate and self.ranks.lead:
             self._look()
         self.window = Window(began=time.monotonic())
 
     def _validate(self) -> float:
-        """The validation loss, nats a token; keeps the best weights and drives the plateau schedule."""
-        score = self.learner.validate()
-        loss = score.nats / max(1, score.count)
+        """The validation loss, nats a token; keeps the best weights and drives the plateau schedule and averaging."""
+        loss = 0.0
+        with self.average.in_place():
+            if self.ranks.lead:
+                score = self.learner.validate()
+                loss = score.nats / max(1, score.count)
+            loss = self.ranks.told(loss)
+            if loss < self.at.best and self.ranks.lead:
+                self.learner.save(self.run)
+        self.at = replace(self.at, averaging=self.at.averaging.after_validation(self.options, loss))
         if loss < self.at.best:
             self.at = replace(self.at, best=loss, best_step=self.at.step, waited=0)
-            self.learner.save(self.run)
         else:
             factor = self.at.factor * (self.options.decay if self.options.schedule == "plateau" else 1.0)
             waited = self.at.waited + 1
@@ -272,7 +263,8 @@ class Trainer:
         gradients = monitor.gradient_norms(self.network)
         batch = self.learner.batches(self.at.epoch)[0]
         self._log({"event": "probe", "gradients": gradients, **monitor.probe(self.network, batch)})
-        self._log({"event": "sample", **self.learner.sample()})
+        with self.average.in_place():
+            self._log({"event": "sample", **self.learner.sample()})
 
     def _diverged(self, nats: float, norm: float) -> None:
         name, value = monitor.first_not_finite(self.network) or ("none", nats)
@@ -293,9 +285,11 @@ class Trainer:
     def _stop(self, reason: str) -> None:
         best = self.at.best if math.isfinite(self.at.best) else None
         at = {"best": best, "best_step": self.at.best_step, "seconds": round(self._seconds(), 3)}
-        self._log({"event": "stop", "reason": reason, **at})
+        self._log({"event": "stop", "reason": reason, **at, "peak_memory": device.peak_memory(self.device)})
 
     def _log(self, event: dict[str, Any]) -> None:
+        if not self.ranks.lead:
+            return
         event = {"event": event["event"], "step": self.at.step, **event}
         self.run.log(event)
         if self.board:
@@ -305,30 +299,15 @@ class Trainer:
 
     def _checkpoint(self) -> None:
         self.at = replace(self.at, seconds=self._seconds())
-        arrays, about = checkpoint.pack(self.network, self.optimiser, self.carried)
+        carried = self.ranks.whole_state(self.carried, self.rows)
+        random = self.ranks.whole(device.random_state(self.device)[None], self.ranks.size)
+        if not self.ranks.lead:
+            return
+        arrays, about = checkpoint.pack(self.network, self.optimiser, self.average, carried, random)
         self.run.save_checkpoint(self.at.step, arrays, {"position": asdict(self.at), "config": self.config, **about})
 
     def _seconds(self) -> float:
         return time.monotonic() - self.began
-
-    @contextmanager
-    def _signals(self) -> Iterator[None]:
-        """The first Ctrl-C or SIGTERM asks for a stop after the current update; a second one breaks off."""
-
-        def ask(number: int, frame: FrameType | None) -> None:
-            if self.stop_asked:
-                raise KeyboardInterrupt
-            self.stop_asked = True
-
-        try:
-            before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-        except ValueError:  # not in the main thread: no signals to catch
-            before = {}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
 
 def damaged_checkpoint(name: str, step: int) -> Diagnosis:

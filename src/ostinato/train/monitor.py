@@ -3,7 +3,8 @@
 Every event is one line of log.jsonl:
 
     start    step 0, outputs, parameters, train_tokens, frozen (names of parameters that do not train),
-             unigram_nats (entropy of the training words counted alone, nats a token)
+             unigram_nats (entropy of the training words counted alone, nats a token), engine and engine_reason
+             (what computes the gradients, and why), processes
     report   step, epoch, tokens, seconds, loss, perplexity (training, since the last report),
              valid_loss, valid_perplexity (null unless measured at this report), gradient_norm (largest since
              the last report), clipped_norm, learning_rate, tokens_per_second
@@ -12,8 +13,8 @@ Every event is one line of log.jsonl:
     sample   step, text [..], repeated (share of 4-grams seen before), distinct (distinct-2)
     diverged step, epoch, batch, what ("loss" or "gradient"), parameter (the first that is not finite), value
     stop     step, reason ("epochs" | "patience" | "interrupted" | "diverged"), best (lowest validation loss or
-             null), best_step, seconds
-    resume   step, damaged (names of checkpoints that could not be read)
+             null), best_step, seconds, peak_memory (bytes, of the GPU or of the first process)
+    resume   step, damaged (names of checkpoints that could not be read), processes
 
 Losses are nats a token. `low` and `high` are the shares of a gate's values within 0.01 of the two ends of
 its range; `dead` the share of units that never leave zero (relu).
@@ -31,7 +32,6 @@ from torch import Tensor, nn
 
 from ostinato.core.errors import ConfigError
 from ostinato.nn.networks import NPLM, RecurrentNetwork
-from ostinato.nn.unroll import unroll
 from ostinato.text.batch import Batch
 
 EDGE = 0.01  # how near to the end of its range an activation counts as saturated
@@ -99,7 +99,8 @@ def first_not_finite(network: nn.Module) -> tuple[str, float] | None:
 def probe(network: nn.Module, batch: Batch) -> dict[str, Any]:
     """Activations and the gradient through time on part of a batch, dropout off, nothing changed.
 
-    Only recurrent networks have a gradient through time; the NPLM has one hidden layer, others an empty list.
+    Only networks whose outputs are their state have a gradient through time; the NPLM has one hidden layer, others
+    an empty list.
     """
     was_training = network.training
     network.eval()
@@ -113,24 +114,25 @@ def probe(network: nn.Module, batch: Batch) -> dict[str, Any]:
 
 
 def _look(network: RecurrentNetwork, batch: Batch) -> dict[str, Any]:
-    inputs = torch.from_numpy(batch.inputs[:ROWS, :STEPS])
+    inputs, targets, weight = (
+        torch.from_numpy(array[:ROWS, :STEPS]).to(network.embedding.weight.device)
+        for array in (batch.inputs, batch.targets, batch.weight)
+    )
     xs = network.embedding(inputs).detach().requires_grad_()
-    state = network.stack.init_state(len(inputs))
-    outputs, activations = [], []
-    for layer, (cell, before) in enumerate(zip(network.stack.cells, state.layers, strict=True)):
-        steps, _, gates = unroll(cell, before, xs)
-        outputs.append(steps)
-        activations.append(
-            {name: _shares(name, [step[place] for step in gates]) for place, name in enumerate(gates[0]._fields)}
-        )
-        xs = network.stack.join(layer, xs, torch.stack(steps, dim=1))
-    weight = torch.from_numpy(batch.weight[:ROWS, :STEPS])
+    features, outputs, gates = network.stack.look(network.stack.init_state(len(inputs)), xs)
+    activations = [
+        {name: _shares(name, [step[place] for step in seen]) for place, name in enumerate(seen[0]._fields)}
+        for seen in gates
+    ]
     last = (weight > 0).long().cumsum(1).argmax(1)  # the last counted place of each row
-    rows = torch.arange(len(inputs))
-    goals = torch.from_numpy(batch.targets[:ROWS, :STEPS])[rows, last]
-    log_probs = network.log_probs(network.project(xs[rows, last]))
+    rows = torch.arange(len(inputs), device=inputs.device)
+    goals = targets[rows, last]
+    log_probs = network.log_probs(network.project(features[rows, last]))
     loss = -log_probs.gather(1, goals[:, None]).mean()
-    grads = iter(torch.autograd.grad(loss, [output for steps in outputs for output in steps]))
+    if not hasattr(network.stack.cells[0].init_state(1), "hidden"):
+        outputs = []  # with a state apart from the outputs nothing flows from one step's to the next's
+    flat = [output for steps in outputs for output in steps]
+    grads = iter(torch.autograd.grad(loss, flat) if flat else ())
     by_layer = [torch.stack([next(grads) for _ in steps], dim=1) for steps in outputs]
     return {"through_time": [_by_distance(grad, last) for grad in by_layer], "activations": activations}
 
@@ -139,7 +141,7 @@ def _hidden(network: NPLM, batch: Batch) -> dict[str, dict[str, float]]:
     kept: list[Tensor] = []
     hook = network.hidden.register_forward_hook(lambda layer, read, total: kept.append(torch.tanh(total)))
     try:
-        inputs = torch.from_numpy(batch.inputs[:ROWS, :STEPS])
+        inputs = torch.from_numpy(batch.inputs[:ROWS, :STEPS]).to(network.hidden.weight.device)
         with torch.no_grad():
             network.features(network.init_state(len(inputs)), inputs)
     finally:

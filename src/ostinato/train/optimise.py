@@ -1,30 +1,62 @@
-"""Optimisers, learning-rate schedules and gradient clipping."""
+"""Optimisers over flat weights, learning-rate schedules and gradient clipping."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from ostinato.train.flat import Flat
 from ostinato.train.options import TrainOptions
+from ostinato.train.sweeps import AdamStep, Clip, DescentStep, KernelSweeps, Sweeps
 
 
-def make_optimiser(network: nn.Module, options: TrainOptions) -> torch.optim.Optimizer:
-    """SGD, Adam (L2 added to the gradient) or AdamW (decoupled decay, not on biases and norms) [Loshchilov2019]."""
-    decayed = [p for p in network.parameters() if p.requires_grad and p.ndim > 1]
-    plain = [p for p in network.parameters() if p.requires_grad and p.ndim <= 1]
-    groups: list[dict[str, Any]] = [
-        {"params": decayed, "weight_decay": options.weight_decay},
-        {"params": plain, "weight_decay": 0.0 if options.optimiser == "adamw" else options.weight_decay},
-    ]
-    groups = [group for group in groups if group["params"]]
-    if options.optimiser == "sgd":
-        return torch.optim.SGD(groups, lr=options.rate, momentum=options.momentum, fused=True)
-    kind = torch.optim.Adam if options.optimiser == "adam" else torch.optim.AdamW
-    return kind(groups, lr=options.rate, fused=True)
+class Optimiser:
+    """SGD with momentum, Adam (L2 added to the gradient), or AdamW (decay apart, of matrices only) [Loshchilov2019].
+
+    The same numbers as torch.optim, to rounding, in one pass over memory for the norm and one for the update.
+    slots: what it remembers, each [N] like the weights. count: updates made.
+    """
+
+    def __init__(self, flat: Flat, options: TrainOptions, sweeps: Sweeps | None = None):
+        self.flat, self.options = flat, options
+        self.sweeps = sweeps or KernelSweeps()
+        names = ("mean", "square") if options.optimiser != "sgd" else ("velocity",) if options.momentum else ()
+        self.slots: dict[str, Tensor] = {name: torch.zeros_like(flat.values) for name in names}
+        self.count = 0
+
+    def norms(self) -> tuple[float, float]:
+        """The global norm of the gradients, and what clipping will leave of it.
+
+        By norm: all are scaled so that it is at most clip_at [Pascanu2013]. By value: each number is cut to +-clip_at.
+        """
+        before, cut = self.sweeps.norms(self.flat.gradient, self._cut)
+        return before, min(before, self.options.clip_at) if self.options.clip == "norm" else cut
+
+    def step(self, rate: float, norm: float = 0.0) -> None:
+        """Change the weights by the clipped gradients, whose global norm before clipping is `norm`."""
+        options, self.count = self.options, self.count + 1
+        too_long = options.clip == "norm" and norm > options.clip_at
+        clip = Clip(options.clip_at / norm if too_long else 1.0, self._cut)
+        if options.optimiser == "sgd":
+            velocity = self.slots.get("velocity")
+            numbers = DescentStep(rate, options.momentum, options.weight_decay)
+            self.sweeps.sgd(self.flat.values, self.flat.gradient, velocity, clip, numbers)
+        elif options.optimiser == "adam":
+            self._adam(slice(None), clip, AdamStep(rate, self.count, l2=options.weight_decay))
+        else:
+            matrices, others = slice(0, self.flat.decayed), slice(self.flat.decayed, None)
+            self._adam(matrices, clip, AdamStep(rate, self.count, decoupled=options.weight_decay))
+            self._adam(others, clip, AdamStep(rate, self.count))
+
+    def _adam(self, part: slice, clip: Clip, numbers: AdamStep) -> None:
+        weights = self.flat.values[part], self.flat.gradient[part]
+        self.sweeps.adam(*weights, self.slots["mean"][part], self.slots["square"][part], clip, numbers)
+
+    @property
+    def _cut(self) -> float:
+        return self.options.clip_at if self.options.clip == "value" else math.inf
 
 
 def learning_rate(options: TrainOptions, step: int, share: float, factor: float) -> float:
@@ -37,27 +69,3 @@ def learning_rate(options: TrainOptions, step: int, share: float, factor: float)
     if options.schedule == "cosine":
         rate *= 0.5 * (1 + math.cos(math.pi * min(1.0, share)))
     return rate * min(1.0, (step + 1) / options.warmup) if options.warmup else rate
-
-
-def global_norm(gradients: Iterable[Tensor | None]) -> float:
-    """The Euclidean norm of all gradients together."""
-    norms = [torch.linalg.vector_norm(gradient) for gradient in gradients if gradient is not None]
-    return float(torch.linalg.vector_norm(torch.stack(norms))) if norms else 0.0
-
-
-def clip(network: nn.Module, options: TrainOptions, norm: float) -> float:
-    """Clip the gradients in place; return their global norm afterwards, given the `norm` before.
-
-    By norm: all are scaled by clip_at / norm if the norm is larger [Pascanu2013]. By value: each number is
-    cut to +-clip_at.
-    """
-    gradients = [p.grad for p in network.parameters() if p.grad is not None]
-    if options.clip == "norm" and norm > options.clip_at:
-        for gradient in gradients:
-            gradient.mul_(options.clip_at / norm)
-        return options.clip_at
-    if options.clip == "value":
-        for gradient in gradients:
-            gradient.clamp_(-options.clip_at, options.clip_at)
-        return global_norm(gradients)
-    return norm

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from annotated_types import Ge, Gt, Le, Lt
-from pydantic import AfterValidator
+from pydantic import AfterValidator, model_validator
 from pydantic.dataclasses import dataclass
 
 from ostinato.core.config import STRICT
@@ -65,9 +65,25 @@ class TrainOptions:
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """bf16: matrix products of training in bfloat16; weights, sums and evaluation stay float32. auto: where the
     processor has such instructions."""
+    average: Literal["off", "nt-asgd", "tail"] = "off"
+    """Take the mean of the weights after each update for the model. nt-asgd: from where validation is worse than
+    `average_after` validations ago; tail: from that many epochs on."""
+    average_after: Count = 5
+    """Validations (nt-asgd) or epochs (tail) before averaging."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """auto: cuda where there is one."""
     seed: Annotated[int, Ge(0), Le(2**63 - 1)] = 1
     threads: Count | None = None
-    """Processor threads; None: all cores."""
+    """Processor threads; None: all cores, shared by the processes of a machine."""
+
+    @model_validator(mode="after")
+    def _has_effect(self) -> Self:
+        if self.average == "tail" and self.average_after >= self.epochs:
+            raise ValueError(
+                f"average tail begins after {self.average_after} epochs and training has {self.epochs}: "
+                "lower average_after or train longer"
+            )
+        return self
 
     @property
     def rate(self) -> float:

@@ -21,6 +21,11 @@ class Cell(nn.Module):
         super().__init__()
         self.input_size, self.hidden_size = input_size, hidden_size
 
+    @property
+    def output_size(self) -> int:
+        """The width of what `step` and `scan` return."""
+        return self.hidden_size
+
     def init_state(self, batch: int) -> Any:
         """The state [batch, ...] of rows that have read nothing."""
         raise NotImplementedError
@@ -30,11 +35,11 @@ class Cell(nn.Module):
         raise NotImplementedError
 
     def step(self, state: Any, x: Tensor) -> tuple[Tensor, Any]:
-        """Read `x` [B, input_size]; return the output [B, hidden_size] and the new state."""
+        """Read `x` [B, input_size]; return the output [B, output_size] and the new state."""
         raise NotImplementedError
 
     def scan(self, state: Any, xs: Tensor) -> tuple[Tensor, Any]:
-        """Read `xs` [B, T, input_size]; return the outputs [B, T, hidden_size] and the last state."""
+        """Read `xs` [B, T, input_size], T at least 1; return the outputs [B, T, output_size] and the last state."""
         outputs = []
         for x in xs.unbind(dim=1):
             output, state = self.step(state, x)
@@ -42,12 +47,32 @@ class Cell(nn.Module):
         return torch.stack(outputs, dim=1), state
 
     def recurrent_matrices(self) -> list[Tensor]:
-        """The square matrices [hidden_size, hidden_size] that carry the hidden state, one a gate."""
+        """Views of the matrices [hidden_size, hidden_size] that carry the hidden state, one a gate; [] if none do."""
+        raise NotImplementedError
+
+    def input_matrices(self) -> list[Tensor]:
+        """Views of the matrices [hidden_size, input_size] that read the input, one a gate."""
         raise NotImplementedError
 
     def zeros(self, batch: int) -> Tensor:
         """Zeros [batch, hidden_size] of this cell's dtype and device."""
         return next(self.parameters()).new_zeros(batch, self.hidden_size)
+
+
+class ForgetGate:
+    """What a cell with a forget gate adds: its bias can be set."""
+
+    def forget_biases(self) -> list[Tensor]:
+        """Views [hidden_size] of the biases whose sum the forget gate reads."""
+        raise NotImplementedError
+
+    def set_forget_bias(self, value: float) -> None:
+        """Set the forget gate's bias, so that the cell remembers from the start [Jozefowicz2015]."""
+        with torch.no_grad():
+            first, *others = self.forget_biases()
+            first.fill_(value)
+            for other in others:
+                other.zero_()
 
 
 cells: Registry[type[Cell]] = Registry("cell")

@@ -7,7 +7,11 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from ostinato.nn.cells.base import Cell, cells
+from ostinato.nn.cells.base import cells
+from ostinato.nn.cells.recurrent import RecurrentCell
+
+ACTIVATIONS = {"tanh": torch.tanh, "relu": torch.relu, "sigmoid": torch.sigmoid, "gelu": nn.functional.gelu}
+FUSED = {"tanh": torch.rnn_tanh, "relu": torch.rnn_relu}
 
 
 class ElmanState(NamedTuple):
@@ -15,43 +19,40 @@ class ElmanState(NamedTuple):
 
 
 class ElmanGates(NamedTuple):
-    hidden: Tensor  # [B, hidden_size], in (-1, 1) for tanh, not negative for relu
+    hidden: Tensor  # [B, hidden_size], in the range of the activation
 
 
 @cells.register("rnn")
-class Elman(Cell):
+class Elman(RecurrentCell):
     """Simple recurrent unit.
 
-    state  h' = f(W x + U h + b), f = tanh or relu
+    state  h' = f(W x + U h + b), f = tanh, relu, sigmoid or gelu
 
-    Source: [Elman1990]; the relu form as in torch.nn.RNN, whose two biases are one here.
+    Source: [Elman1990], whose f is the sigmoid; tanh and relu as in torch.nn.RNN.
     """
 
-    no_bias: Tensor
-
-    def __init__(self, input_size: int, hidden_size: int, activation: Literal["tanh", "relu"] = "tanh"):
-        super().__init__(input_size, hidden_size)
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        activation: Literal["tanh", "relu", "sigmoid", "gelu"] = "tanh",
+        biases: Literal[1, 2] = 1,
+    ):
+        super().__init__(input_size, hidden_size, 1, biases)
         self.activation = activation
-        self.from_input = nn.Linear(input_size, hidden_size)
-        self.from_hidden = nn.Linear(hidden_size, hidden_size, bias=False)
-        self.register_buffer("no_bias", torch.zeros(hidden_size), persistent=False)
 
     def init_state(self, batch: int) -> ElmanState:
         return ElmanState(self.zeros(batch))
 
-    def gates(self, state: ElmanState, x: Tensor) -> ElmanGates:
-        total = self.from_input(x) + self.from_hidden(state.hidden)
-        return ElmanGates(torch.relu(total) if self.activation == "relu" else torch.tanh(total))
+    def activate(self, state: ElmanState, read: Tensor) -> ElmanGates:
+        return ElmanGates(ACTIVATIONS[self.activation](read + self.from_hidden(state.hidden)))
 
-    def step(self, state: ElmanState, x: Tensor) -> tuple[Tensor, ElmanState]:
-        hidden = self.gates(state, x).hidden
-        return hidden, ElmanState(hidden)
+    def update(self, state: ElmanState, gates: ElmanGates) -> tuple[Tensor, ElmanState]:
+        return gates.hidden, ElmanState(gates.hidden)
 
     def scan(self, state: ElmanState, xs: Tensor) -> tuple[Tensor, ElmanState]:
-        read = torch.rnn_relu if self.activation == "relu" else torch.rnn_tanh
-        weights = [self.from_input.weight, self.from_hidden.weight, self.from_input.bias, self.no_bias]
+        if self.activation not in FUSED:
+            return super().scan(state, xs)
+        read, weights = FUSED[self.activation], self.torch_weights()
         outputs, hidden = read(xs, state.hidden[None], weights, True, 1, 0.0, self.training, False, True)
         return outputs, ElmanState(hidden[0])
-
-    def recurrent_matrices(self) -> list[Tensor]:
-        return [self.from_hidden.weight]

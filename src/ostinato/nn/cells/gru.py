@@ -1,13 +1,14 @@
-"""The gated recurrent unit."""
+"""The gated recurrent unit, its reset after the product."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from ostinato.nn.cells.base import Cell, cells
+from ostinato.nn.cells.base import cells
+from ostinato.nn.cells.recurrent import RecurrentCell
 
 
 class GRUState(NamedTuple):
@@ -20,8 +21,19 @@ class GRUGates(NamedTuple):
     candidate: Tensor  # in (-1, 1)
 
 
+class GRUCell(RecurrentCell):
+    """What both forms of the unit share: the state h and h' = (1 - z) * n + z * h."""
+
+    def init_state(self, batch: int) -> GRUState:
+        return GRUState(self.zeros(batch))
+
+    def update(self, state: GRUState, gates: GRUGates) -> tuple[Tensor, GRUState]:
+        hidden = (1 - gates.update) * gates.candidate + gates.update * state.hidden
+        return hidden, GRUState(hidden)
+
+
 @cells.register("gru")
-class GRU(Cell):
+class GRU(GRUCell):
     """Gated recurrent unit, reset after the product.
 
     reset      r = sigmoid(Wr x + Ur h + br)
@@ -29,33 +41,28 @@ class GRU(Cell):
     candidate  n = tanh(Wn x + bn + r * (Un h + cn))
     state      h' = (1 - z) * n + z * h
 
-    Source: [Cho2014] eq. 5-8. Differs: the bias cn, and r applied after Un, as in torch.nn.GRU. The
-    recurrent rows of r and z carry a bias too, so that weights of torch.nn.GRU fit as they are.
+    biases: 1 is the four above, since cn stands inside the reset and is no double of bn; 2 gives the
+    recurrent rows of r and z one too, so that weights of torch.nn.GRU fit as they are.
+    Source: [Cho2014] eq. 5-8. Differs: biases, and r applied after Un, as in torch.nn.GRU.
     """
 
-    def __init__(self, input_size: int, hidden_size: int):
-        super().__init__(input_size, hidden_size)
-        self.from_input = nn.Linear(input_size, 3 * hidden_size)  # rows: r, z, n
-        self.from_hidden = nn.Linear(hidden_size, 3 * hidden_size)
+    def __init__(self, input_size: int, hidden_size: int, biases: Literal[1, 2] = 2):
+        super().__init__(input_size, hidden_size, 3, biases)  # rows: r, z, n
+        self.candidate_bias = nn.Parameter(torch.zeros(hidden_size)) if biases == 1 else None
 
-    def init_state(self, batch: int) -> GRUState:
-        return GRUState(self.zeros(batch))
-
-    def gates(self, state: GRUState, x: Tensor) -> GRUGates:
-        r_x, z_x, n_x = self.from_input(x).chunk(3, dim=-1)
-        r_h, z_h, n_h = self.from_hidden(state.hidden).chunk(3, dim=-1)
+    def activate(self, state: GRUState, read: Tensor) -> GRUGates:
+        r_x, z_x, n_x = read.chunk(3, dim=-1)
+        products = nn.functional.linear(state.hidden, self.from_hidden.weight, self.hidden_bias())
+        r_h, z_h, n_h = products.chunk(3, dim=-1)
         reset = torch.sigmoid(r_x + r_h)
         return GRUGates(reset, torch.sigmoid(z_x + z_h), torch.tanh(n_x + reset * n_h))
 
-    def step(self, state: GRUState, x: Tensor) -> tuple[Tensor, GRUState]:
-        gates = self.gates(state, x)
-        hidden = (1 - gates.update) * gates.candidate + gates.update * state.hidden
-        return hidden, GRUState(hidden)
-
     def scan(self, state: GRUState, xs: Tensor) -> tuple[Tensor, GRUState]:
-        weights = [self.from_input.weight, self.from_hidden.weight, self.from_input.bias, self.from_hidden.bias]
+        weights = self.torch_weights()
         outputs, hidden = torch.gru(xs, state.hidden[None], weights, True, 1, 0.0, self.training, False, True)
         return outputs, GRUState(hidden[0])
 
-    def recurrent_matrices(self) -> list[Tensor]:
-        return list(self.from_hidden.weight.chunk(3))
+    def hidden_bias(self) -> Tensor:
+        if self.candidate_bias is None:
+            return super().hidden_bias()
+        return torch.cat([self.no_bias[: 2 * self.hidden_size], self.candidate_bias])

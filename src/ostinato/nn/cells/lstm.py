@@ -1,13 +1,14 @@
-"""Long short-term memory with a forget gate."""
+"""Long short-term memory with a forget gate, and what its other forms share with it."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from ostinato.nn.cells.base import Cell, cells
+from ostinato.nn.cells.base import ForgetGate, cells
+from ostinato.nn.cells.recurrent import RecurrentCell
 
 
 class LSTMState(NamedTuple):
@@ -22,8 +23,37 @@ class LSTMGates(NamedTuple):
     output: Tensor
 
 
+def remember(cell: Tensor, write: Tensor, forget: Tensor, candidate: Tensor) -> Tensor:
+    """The new memory c' = f * c + i * g, `write` being the input gate i; all [B, hidden_size]."""
+    return forget * cell + write * candidate
+
+
+class MemoryCell(RecurrentCell):
+    """A cell that keeps a memory c beside the hidden state h; both start at zero."""
+
+    def init_state(self, batch: int) -> LSTMState:
+        return LSTMState(self.zeros(batch), self.zeros(batch))
+
+    def biases_of(self, block: int) -> list[Tensor]:
+        """Views [hidden_size] of the one or two biases of a gate."""
+        found: list[Tensor | None] = [self.from_input.bias, self.from_hidden.bias]
+        return [bias.chunk(self.blocks)[block] for bias in found if bias is not None]
+
+
+class ForgettingCell(ForgetGate, MemoryCell):
+    """A memory cell with the four gates of `LSTMGates`; the biases of the forget gate are those of block 1."""
+
+    def update(self, state: LSTMState, gates: LSTMGates) -> tuple[Tensor, LSTMState]:
+        cell = remember(state.cell, gates.input, gates.forget, gates.candidate)
+        hidden = gates.output * torch.tanh(cell)
+        return hidden, LSTMState(hidden, cell)
+
+    def forget_biases(self) -> list[Tensor]:
+        return self.biases_of(1)
+
+
 @cells.register("lstm")
-class LSTM(Cell):
+class LSTM(ForgettingCell):
     """Long short-term memory.
 
     input      i = sigmoid(Wi x + Ui h + bi)
@@ -33,41 +63,17 @@ class LSTM(Cell):
     state      c' = f * c + i * g
                h' = o * tanh(c')
 
-    Source: [Hochreiter1997] with the forget gate of [Gers2000]. The four products are one; rows i, f, g, o
-    as in torch.nn.LSTM, whose two biases are one here.
+    Source: [Hochreiter1997] with the forget gate of [Gers2000]. Rows i, f, g, o as in torch.nn.LSTM.
     """
 
-    no_bias: Tensor
+    def __init__(self, input_size: int, hidden_size: int, biases: Literal[1, 2] = 1):
+        super().__init__(input_size, hidden_size, 4, biases)
 
-    def __init__(self, input_size: int, hidden_size: int):
-        super().__init__(input_size, hidden_size)
-        self.from_input = nn.Linear(input_size, 4 * hidden_size)
-        self.from_hidden = nn.Linear(hidden_size, 4 * hidden_size, bias=False)
-        self.register_buffer("no_bias", torch.zeros(4 * hidden_size), persistent=False)
-
-    def init_state(self, batch: int) -> LSTMState:
-        return LSTMState(self.zeros(batch), self.zeros(batch))
-
-    def gates(self, state: LSTMState, x: Tensor) -> LSTMGates:
-        i, f, g, o = (self.from_input(x) + self.from_hidden(state.hidden)).chunk(4, dim=-1)
+    def activate(self, state: LSTMState, read: Tensor) -> LSTMGates:
+        i, f, g, o = (read + self.from_hidden(state.hidden)).chunk(4, dim=-1)
         return LSTMGates(torch.sigmoid(i), torch.sigmoid(f), torch.tanh(g), torch.sigmoid(o))
 
-    def step(self, state: LSTMState, x: Tensor) -> tuple[Tensor, LSTMState]:
-        gates = self.gates(state, x)
-        cell = gates.forget * state.cell + gates.input * gates.candidate
-        hidden = gates.output * torch.tanh(cell)
-        return hidden, LSTMState(hidden, cell)
-
     def scan(self, state: LSTMState, xs: Tensor) -> tuple[Tensor, LSTMState]:
-        weights = [self.from_input.weight, self.from_hidden.weight, self.from_input.bias, self.no_bias]
         start = (state.hidden[None], state.cell[None])
-        outputs, hidden, cell = torch.lstm(xs, start, weights, True, 1, 0.0, self.training, False, True)
+        outputs, hidden, cell = torch.lstm(xs, start, self.torch_weights(), True, 1, 0.0, self.training, False, True)
         return outputs, LSTMState(hidden[0], cell[0])
-
-    def recurrent_matrices(self) -> list[Tensor]:
-        return list(self.from_hidden.weight.chunk(4))
-
-    def set_forget_bias(self, value: float) -> None:
-        """Set the forget gate's bias, so that the cell remembers from the start [Jozefowicz2015]."""
-        with torch.no_grad():
-            self.from_input.bias[self.hidden_size : 2 * self.hidden_size] = value

@@ -19,6 +19,7 @@ from ostinato.tasks.language.generate import sample_event
 from ostinato.tasks.language.load import load, load_config
 from ostinato.tasks.options import Config
 from ostinato.text.corpora import Corpus, prepare
+from ostinato.train.ranks import Ranks, joined, leads, started_by_torchrun
 
 if TYPE_CHECKING:
     from ostinato.train.doctor import Diagnosis
@@ -37,11 +38,12 @@ class Callbacks:
 def train(config: Config, run_dir: str | Path, callbacks: Callbacks | None = None) -> RunDir:
     """Prepare the text, make the run directory and train the model; return the run.
 
-    Raises ConfigError, DataError, StorageError before anything is left on disk; Interrupted and
-    DivergedError leave a run that can be looked at and resumed.
+    Raises ConfigError, DataError, StorageError before anything is left on disk; Interrupted, DivergedError and
+    PeerError leave a run that can be looked at and resumed. Of several processes (`train.ranks`) the first prepares.
     """
-    callbacks = callbacks or Callbacks()
+    callbacks = (callbacks if leads() else None) or Callbacks()
     config.check()
+    refuse_several(config)
     if callbacks.tensorboard:
         from ostinato.train.monitor import require_tensorboard
 
@@ -51,29 +53,50 @@ def train(config: Config, run_dir: str | Path, callbacks: Callbacks | None = Non
             prepare(config.data, part.path / "data", callbacks.watch)
             part.write_config(to_toml(config))
         return continue_training(RunDir.open(run_dir), config, callbacks)
-    from ostinato.tasks.language.learner import check_size, make_network, settle
+    from ostinato.train.device import settle
 
     config = replace(config, train=settle(config.train))
+    with joined(config.train.device) as ranks:
+        if ranks.lead:
+            prepare_run(config, run_dir, callbacks.watch)
+        ranks.wait()
+        run = RunDir.open(run_dir)
+        return continue_training(run, config if ranks.lead else load_config(run), callbacks, ranks)
+
+
+def prepare_run(config: Config, run_dir: str | Path, watch: Watch) -> None:
+    """Make the directory of a neural run, with its data."""
+    from ostinato.tasks.language.learner import check_size, make_network
+
     with RunDir.create(run_dir) as part:
-        corpus = prepare(config.data, part.path / "data", callbacks.watch)
+        corpus = prepare(config.data, part.path / "data", watch)
         check_size(config, corpus)
         make_network(config, corpus)  # a network that does not fit into memory is found before the run is made
         part.write_config(to_toml(config))
-    return continue_training(RunDir.open(run_dir), config, callbacks)
+
+
+def refuse_several(config: Config) -> None:
+    """Raise ConfigError if torchrun has started several processes for a model that is made by one."""
+    if config.model.kind == "ngram" and started_by_torchrun():
+        raise ConfigError("model.kind ngram is counted in threads of one process; start it without torchrun")
 
 
 def resume(run_dir: str | Path, callbacks: Callbacks | None = None) -> RunDir:
     """Go on with a run from its last checkpoint, or from its beginning if it has none.
 
-    Raises FormatError if the run is damaged, ConfigError if its config.toml was changed since.
+    Raises FormatError if the run is damaged, ConfigError if its config.toml was changed since. The number of
+    processes may be another than before.
     """
+    callbacks = (callbacks if leads() else None) or Callbacks()
     run = RunDir.open(run_dir)
     if (run.path / "members").is_dir():
         return run  # a mixture is finished when it is made
     config = load_config(run)
     config.check()
+    refuse_several(config)
     refuse_changes(run, config)
-    return continue_training(run, config, callbacks or Callbacks())
+    with joined(config.train.device) as ranks:
+        return continue_training(run, config, callbacks, ranks)
 
 
 def refuse_changes(run: RunDir, config: Config) -> None:
@@ -95,7 +118,7 @@ def plain(config: Config) -> dict[str, Any]:
     return {key: list(value) if isinstance(value, tuple) else value for key, value in flatten(config).items()}
 
 
-def continue_training(run: RunDir, config: Config, callbacks: Callbacks) -> RunDir:
+def continue_training(run: RunDir, config: Config, callbacks: Callbacks, ranks: Ranks = Ranks()) -> RunDir:  # noqa: B008
     """Train the model of a prepared run to its end."""
     corpus = Corpus.open(run.path / "data")
     if config.model.kind == "ngram":
@@ -104,7 +127,7 @@ def continue_training(run: RunDir, config: Config, callbacks: Callbacks) -> RunD
         return run
     from ostinato.tasks.language.learner import train_network
 
-    train_network(run, config, corpus, callbacks.watch, callbacks.warn, callbacks.tensorboard, plain(config))
+    train_network(run, config, corpus, callbacks.watch, callbacks.warn, callbacks.tensorboard, plain(config), ranks)
     return run
 
 

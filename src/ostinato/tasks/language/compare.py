@@ -59,7 +59,7 @@ def compare(
     for loaded in runs:
         stream = encode_texts(loaded, texts, watch) if texts else final_stream(loaded)
         used = regime or loaded.regime
-        score = evaluate_stream(loaded.model, stream, loaded.pipeline, used, watch)
+        score = evaluate_stream(loaded.model, stream, loaded.pipeline, used, watch, trained=loaded.regime)
         rows.append(
             Row(
                 loaded.name,
@@ -96,7 +96,7 @@ def mix(paths: Sequence[str | Path], texts: Sequence[str], run_dir: str | Path, 
     """Make a mixture whose weights are fitted by EM on validation text; the new run holds copies of its members.
 
     texts: validation files, or none for the validation text of the first run.
-    Raises ConfigError for fewer than two members, MismatchError if their vocabularies, pieces or regimes
+    Raises ConfigError for fewer than two members or files alone, MismatchError if their vocabularies, pieces or regimes
     differ, StorageError if `run_dir` exists.
     """
     if len(paths) < 2:
@@ -114,17 +114,20 @@ def mix(paths: Sequence[str | Path], texts: Sequence[str], run_dir: str | Path, 
                     f"{first.run} and {other.run} have different {what} ({a} and {b}); "
                     "train them on the same text with the same data options"
                 )
-    final_stream(first)  # a damaged test text is found before anything is made
+    donor = next((one for one in loaded if one.run.path.is_dir()), None)
+    if donor is None:
+        raise ConfigError("a mixture of files alone has no text of its own; mix them with at least one run directory")
+    final_stream(donor)  # a damaged test text is found before anything is made
     with RunDir.create(run_dir) as part:
-        stream = encode_texts(first, texts, watch) if texts else own_stream(first, "valid")
+        stream = encode_texts(first, texts, watch) if texts else own_stream(donor, "valid")
         log_probs = np.stack([token_log_probs(one, stream, first.regime, watch) for one in loaded])
         weights = fit_weights(log_probs)
-        _write_mixture(part, loaded, weights)
+        _write_mixture(part, donor, loaded, weights)
     return RunDir.open(run_dir)
 
 
-def _write_mixture(part: RunDir, loaded: Sequence[Loaded], weights: NDArray[np.float64]) -> None:
-    first = loaded[0]
+def _write_mixture(part: RunDir, first: Loaded, loaded: Sequence[Loaded], weights: NDArray[np.float64]) -> None:
+    """Fill a new run: copies of the members, the text of the `first` run directory among them, the weights."""
     for place, member in enumerate(loaded):
         copy_run(member.run.path, part.path / "members" / str(place))
     shutil.copytree(first.run.path / "data", part.path / "data", ignore=shutil.ignore_patterns("train"))
@@ -142,7 +145,11 @@ def _write_mixture(part: RunDir, loaded: Sequence[Loaded], weights: NDArray[np.f
 
 
 def copy_run(source: Path, target: Path) -> None:
-    """Copy what a run needs in order to be loaded, members of a mixture included."""
+    """Copy what a run needs in order to be loaded, members of a mixture included; a model file is copied as it is."""
+    if source.is_file():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(source, target)
+        return
     (target / "data").mkdir(parents=True)
     for name in ("config.toml", "environment.json", "model.safetensors", "data/vocabulary.json", "data/text.json"):
         shutil.copy2(source / name, target / name)

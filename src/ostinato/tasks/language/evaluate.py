@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -21,9 +21,13 @@ from ostinato.ngram.compact_model import CompactModel
 from ostinato.ngram.lines import LineEncoder, Lines, LineScorer, Text
 from ostinato.ngram.model import NGramModel
 from ostinato.tasks.language.load import Loaded
+from ostinato.tasks.language.reading import line_inputs
 from ostinato.text.batch import Batch, Batches, ContinuousBatches, SentenceBatches
 from ostinato.text.pipeline import Pipeline
 from ostinato.text.stream import TokenStream, encode_files
+
+if TYPE_CHECKING:
+    from ostinato.tasks.language.companions import Companions
 
 ROWS, STEPS = 32, 128  # how much is scored at once; changes speed and memory, never a number
 PART = 1 << 19  # tokens of whole lines that an n-gram model scores at once
@@ -48,10 +52,13 @@ def evaluate_stream(
     watch: Watch = unwatched,
     split: bool = False,
     threads: int | None = None,
+    trained: str | None = None,
 ) -> Score:
     """The score of a model on an encoded text.
 
     regime: "sentence" (each line on its own) or "stream" (the state carried over lines, not over documents).
+    trained: the regime it was trained in, which tells the symbol it reads before a line (see `line_inputs`); None
+    for the same.
     Every line's stop symbol is counted, and unknown words are ordinary ones. split: cut long documents of a
     stream so that they are read side by side; faster, but the state is fresh at every cut. threads: of an n-gram
     model; None for one a core.
@@ -59,17 +66,31 @@ def evaluate_stream(
     """
     nats, count = 0.0, 0
     stream.check(model.vocabulary)
-    for log_probs in target_log_probs(model, stream, regime, split, threads):
+    for log_probs in target_log_probs(model, stream, regime, split, threads, trained):
         nats -= float(log_probs.sum(dtype=np.float64))
         count += len(log_probs)
         watch(Progress("evaluate", count, count / len(stream)))
+    return stream_score(model, stream, pipeline, regime, nats, count)
+
+
+def stream_score(
+    model: LanguageModel,
+    stream: TokenStream,
+    pipeline: Pipeline,
+    regime: str,
+    nats: float,
+    count: int,
+    facts: Mapping[str, object] | None = None,
+) -> Score:
+    """The score of an encoded text; facts: what its signature says further. Raises DataError if nothing counted."""
     if count == 0:
         raise DataError("the text holds nothing to predict; give one with at least one line")
+    told = signature(**facts or {})
     return Score(
         nats=nats,
         count=count,
         per=pipeline.unit,
-        signature=stream_signature(stream, model, pipeline, regime),
+        signature=stream_signature(stream, model, pipeline, regime) + (f"|{told}" if told else ""),
         unknown=stream.unknown,
         characters=stream.characters,
         bytes=stream.bytes,
@@ -77,7 +98,12 @@ def evaluate_stream(
 
 
 def target_log_probs(
-    model: LanguageModel, stream: TokenStream, regime: str, split: bool = False, threads: int | None = None
+    model: LanguageModel,
+    stream: TokenStream,
+    regime: str,
+    split: bool = False,
+    threads: int | None = None,
+    trained: str | None = None,
 ) -> Iterator[LogProbs]:
     """The log-probs (nats) of all that counts in a text, part by part, in whatever order is fastest.
 
@@ -86,8 +112,19 @@ def target_log_probs(
     if isinstance(model, NGramModel) and (regime == "sentence" or not split):
         yield from line_log_probs(model, stream, threads)
         return
-    for batch, log_probs in batch_log_probs(model, evaluation_batches(regime, stream, model.vocabulary, split)):
+    batches = read_as_trained(evaluation_batches(regime, stream, model.vocabulary, split), model, regime, trained)
+    for batch, log_probs in batch_log_probs(model, batches):
         yield log_probs[batch.weight > 0]
+
+
+def read_as_trained(
+    batches: Iterable[Batch], model: LanguageModel, regime: str, trained: str | None
+) -> Iterable[Batch]:
+    """The batches of a regime with the symbol before each line that a model trained in another one read there."""
+    if trained in (None, regime):
+        return batches
+    assert trained is not None
+    return (replace(batch, inputs=line_inputs(batch.inputs, model.vocabulary, trained, regime)) for batch in batches)
 
 
 def line_log_probs(model: NGramModel, stream: TokenStream, threads: int | None) -> Iterator[LogProbs]:
@@ -121,17 +158,27 @@ def stream_signature(stream: TokenStream, model: LanguageModel, pipeline: Pipeli
     )
 
 
-def evaluate(loaded: Loaded, texts: Sequence[str], regime: str | None = None, watch: Watch = unwatched) -> Score:
+def evaluate(
+    loaded: Loaded,
+    texts: Sequence[str],
+    regime: str | None = None,
+    watch: Watch = unwatched,
+    companions: Companions | None = None,
+) -> Score:
     """The score on text files (`-` is standard input), or on the run's own test text if none is given.
 
     A run without test text is scored on its validation text; the signature says so.
 
-    regime: None for the one the run was trained in. Raises DataError, FormatError.
+    regime: None for the one the run was trained in. companions: a cache, learning while reading.
+    Raises DataError, FormatError, and with companions ConfigError and MismatchError.
     """
     regime = regime or loaded.regime
-    if not texts:
-        return evaluate_stream(loaded.model, final_stream(loaded), loaded.pipeline, regime, watch)
-    return evaluate_stream(loaded.model, encode_texts(loaded, texts, watch), loaded.pipeline, regime, watch)
+    stream = encode_texts(loaded, texts, watch) if texts else final_stream(loaded)
+    if companions:
+        from ostinato.tasks.language.companions import evaluate_with
+
+        return evaluate_with(loaded, stream, regime, companions, watch)
+    return evaluate_stream(loaded.model, stream, loaded.pipeline, regime, watch, trained=loaded.regime)
 
 
 def encode_texts(loaded: Loaded, texts: Sequence[str], watch: Watch) -> TokenStream:
@@ -150,7 +197,12 @@ def own_stream(loaded: Loaded, part: str) -> TokenStream:
 
 def final_stream(loaded: Loaded) -> TokenStream:
     """The text a finished run is measured on: its test text, or its validation text if it has no other."""
-    return own_stream(loaded, "test" if (loaded.run.path / "data" / "test").is_dir() else "valid")
+    return own_stream(loaded, final_part(loaded))
+
+
+def final_part(loaded: Loaded) -> str:
+    """The part of a run's own data that it is measured on: test, or valid if it has no other."""
+    return "test" if (loaded.run.path / "data" / "test").is_dir() else "valid"
 
 
 @dataclass(frozen=True)

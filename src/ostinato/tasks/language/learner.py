@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
+import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
 from ostinato.core.progress import Watch
 from ostinato.core.score import Score
@@ -23,9 +23,11 @@ from ostinato.tasks.options import Config
 from ostinato.text.batch import Batch, Batches, make_batches
 from ostinato.text.corpora import Corpus
 from ostinato.train.checkpoint import as_array
+from ostinato.train.device import device_of
 from ostinato.train.doctor import Diagnosis
+from ostinato.train.engine import choose_engine
 from ostinato.train.loop import Trainer
-from ostinato.train.options import TrainOptions
+from ostinato.train.ranks import Ranks
 
 CHUNK = 1 << 22  # ids counted at once
 
@@ -36,19 +38,19 @@ class LanguageLearner:
     def __init__(self, network: Network, corpus: Corpus, config: Config):
         self.network, self.corpus, self.config = network, corpus, config
         self.model = NeuralLM(network, corpus.vocabulary)
+        self.engine = choose_engine(network)
         self._batches: tuple[int, Batches] | None = None
 
     def start_event(self) -> dict[str, Any]:
-        """`outputs`, `train_tokens` and `unigram_nats`, the entropy of the training words counted alone."""
-        ids, outputs = self.corpus.train.ids, self.corpus.vocabulary.outputs
-        counts = np.zeros(outputs, np.int64)
-        for begin in range(0, len(ids), CHUNK):  # the stream may be larger than memory
-            counts += np.bincount(ids[begin : begin + CHUNK], minlength=outputs)
+        """`outputs`, `train_tokens`, `unigram_nats` (the entropy of the training words alone), and the engine."""
+        counts = word_counts(self.corpus)
         shares = counts[counts > 0] / counts.sum()
         return {
             "outputs": self.network.outputs,
-            "train_tokens": len(ids),
+            "train_tokens": len(self.corpus.train.ids),
             "unigram_nats": float(-(shares * np.log(shares)).sum()),
+            "engine": self.engine.name,
+            "engine_reason": self.engine.reason,
         }
 
     def batches(self, epoch: int) -> Batches:
@@ -72,11 +74,9 @@ class LanguageLearner:
         """The state of rows that have read nothing."""
         return self.network.init_state(rows)
 
-    def loss(self, state: Any, batch: Batch) -> tuple[Tensor, Any]:
-        """Summed -log p in nats of the counted targets, and the state after the batch."""
-        arrays = (batch.inputs, batch.targets, batch.weight)
-        inputs, targets, weight = (torch.from_numpy(np.ascontiguousarray(array)) for array in arrays)
-        return self.network.loss(state, inputs, targets, weight)
+    def gradients(self, state: Any, batch: Batch, scale: float, add: bool) -> tuple[float, Any]:
+        """Summed -log p in nats of the counted targets, and the state; gradients as `Learner.gradients` says."""
+        return self.engine.gradients(state, batch, scale, add)
 
     def validate(self) -> Score:
         """The score on the validation text.
@@ -97,8 +97,17 @@ class LanguageLearner:
 
     def about(self) -> dict[str, Any]:
         """The header of the model file."""
-        options = asdict(self.config.model.resolve())
+        options = asdict(self.network.options)
         return model_header(self.config, self.corpus.vocabulary, self.model.parameters) | {"options": options}
+
+
+def word_counts(corpus: Corpus) -> NDArray[np.int64]:
+    """How often each id [outputs] stands in the training text."""
+    ids, outputs = corpus.train.ids, corpus.vocabulary.outputs
+    counts = np.zeros(outputs, np.int64)
+    for begin in range(0, len(ids), CHUNK):  # the stream may be larger than memory
+        counts += np.bincount(ids[begin : begin + CHUNK], minlength=outputs)
+    return counts
 
 
 def model_header(config: Config, vocabulary: Vocabulary, parameters: int) -> dict[str, Any]:
@@ -111,20 +120,6 @@ def model_header(config: Config, vocabulary: Vocabulary, parameters: int) -> dic
     }
 
 
-def settle(options: TrainOptions) -> TrainOptions:
-    """The options with what depends on this machine decided, so that a resumed run does the same."""
-    precision = options.precision
-    if precision == "auto":
-        precision = "bf16" if has_bf16() else "fp32"
-    return replace(options, threads=options.threads or os.cpu_count() or 1, precision=precision)
-
-
-def has_bf16() -> bool:
-    """Whether this processor multiplies bfloat16 natively; where it does not, bfloat16 is slower than float32."""
-    ask = getattr(torch.cpu, "_is_avx512_bf16_supported", None)
-    return bool(ask and ask())
-
-
 def check_size(config: Config, corpus: Corpus) -> None:
     """Raise DataError if the text is too short for one batch of training."""
     options = config.train
@@ -132,11 +127,13 @@ def check_size(config: Config, corpus: Corpus) -> None:
 
 
 def make_network(config: Config, corpus: Corpus) -> Network:
-    """The network of a configuration, its weights drawn with the configuration's seed."""
+    """The network of a configuration on its device, its weights drawn with the configuration's seed."""
     torch.manual_seed(config.train.seed)
-    network = networks[config.model.kind](corpus.vocabulary.outputs, config.model.resolve())
+    options = config.model.resolve()
+    counts = None if options.head.kind == "softmax" else torch.from_numpy(word_counts(corpus))
+    network = networks[config.model.kind](corpus.vocabulary.outputs, options, counts)
     network.bf16 = config.train.precision == "bf16"
-    return network
+    return network.to(device_of(config.train))
 
 
 def train_network(
@@ -147,9 +144,11 @@ def train_network(
     warn: Callable[[Diagnosis], None],
     tensorboard: bool,
     plain: Mapping[str, Any],
+    ranks: Ranks,
 ) -> None:
     """Train the network of a prepared run to its end; plain: every key of the configuration as JSON keeps it."""
     torch.set_num_threads(config.train.threads or 1)
+    warnings.filterwarnings("ignore", "RNN module weights are not part")  # cuDNN copies them, which is little work
     learner = LanguageLearner(make_network(config, corpus), corpus, config)
     board = run.path / "tensorboard" if tensorboard else None
-    Trainer(learner, run, config.train, watch, warn, board, plain).fit()
+    Trainer(learner, run, config.train, watch, warn, board, plain, ranks).fit()

@@ -18,6 +18,9 @@ from ostinato.text.pipeline import Pipeline
 if TYPE_CHECKING:
     from ostinato.text.scan import Encoder
 
+OLD_NAMES = {"output": "head.weight", "output_bias": "head.bias"}
+"""Arrays of models saved before output layers were parts of their own."""
+
 
 @dataclass(frozen=True)
 class Loaded:
@@ -54,17 +57,13 @@ class Loaded:
 
 
 def load(path: str | Path) -> Loaded:
-    """The best model of a run, or the n-gram model in a file: ours, ARPA, or KenLM's.
+    """The best model of a run, or the model in a file: an export, or an n-gram model, ours, ARPA, or KenLM's.
 
     Raises FormatError if it is incomplete, damaged or newer, MismatchError if its vocabulary is not the one the
     model was made for.
     """
     if Path(path).is_file():
-        from ostinato.ngram.files import open_any
-
-        stored = open_any(Path(path))
-        regime, run = str(stored.about.get("regime", "sentence")), RunDir(Path(path))
-        return Loaded(run, "ngram", stored.model, stored.pipeline, regime, stored.about, stored.words)
+        return load_file(Path(path))
     run = RunDir.open(path)
     vocabulary = Vocabulary.load(run.path / "data" / "vocabulary.json")
     pipeline = Pipeline.load(run.path / "data" / "text.json")
@@ -78,6 +77,23 @@ def load(path: str | Path) -> Loaded:
         return Loaded(run, kind, model, pipeline, str(about["regime"]), about)
     except KeyError as fault:
         raise FormatError(f"{run}/model.safetensors: the header lacks {fault}; restore it or train again") from None
+
+
+def load_file(path: Path) -> Loaded:
+    """The model in a file, which is known by how it begins."""
+    from ostinato.stream.store import is_stream_file
+    from ostinato.stream.store import open_model as open_export
+
+    run = RunDir(path)
+    if is_stream_file(path):
+        export = open_export(path)
+        kind, pipeline = f"{export.model.kind} {export.model.precision}", Pipeline.from_json(export.text)
+        return Loaded(run, kind, export.model, pipeline, str(export.about.get("regime", "sentence")), export.about)
+    from ostinato.ngram.files import open_any
+
+    stored = open_any(path)
+    regime = str(stored.about.get("regime", "sentence"))
+    return Loaded(run, "ngram", stored.model, stored.pipeline, regime, stored.about, stored.words)
 
 
 def check_vocabulary(run: RunDir, about: Mapping[str, Any], vocabulary: Vocabulary) -> None:
@@ -126,7 +142,7 @@ def make_neural(
     options = build(KINDS[kind], about["options"], f"{run}/model.safetensors")
     network = networks[kind](vocabulary.outputs, options)
     try:
-        network.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
+        network.load_state_dict({OLD_NAMES.get(name, name): torch.from_numpy(array) for name, array in arrays.items()})
     except RuntimeError as fault:
         raise FormatError(f"{run}/model.safetensors: the weights do not fit a {kind}: {fault}") from None
     return NeuralLM(network, vocabulary)

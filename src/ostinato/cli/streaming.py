@@ -1,0 +1,200 @@
+"""Commands that step from token to token: export, stream."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from math import exp
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from ostinato.cli.app import app
+from ostinato.cli.talk import say, show_json, size, watching
+
+if TYPE_CHECKING:
+    from ostinato.tasks.language.export import Exported
+    from ostinato.tasks.language.follow import Answer, Follower
+    from ostinato.tasks.language.load import Loaded
+
+READ = 1 << 16  # bytes of standard input taken at once, if so many wait
+
+
+@app.command
+def export(
+    run: Path,
+    out: Path,
+    /,
+    *,
+    precision: Literal["fp32", "bf16", "int8"] = "fp32",
+    measure: tuple[str, ...] = (),
+    unmeasured: bool = False,
+    json: bool = False,
+) -> None:
+    """Write a trained network as one file that steps without torch, or as ONNX, and say what it loses.
+
+    The file works wherever a model is named: stream, evaluate, score, generate, compare, mix.
+
+    **Examples**
+
+    ```
+    ostinato export runs/lstm lstm.model --precision int8
+    ostinato export runs/lstm lstm.onnx
+    ```
+
+    Parameters
+    ----------
+    run:
+        The run directory of a neural model.
+    out:
+        The file to write; one that ends in .onnx is ONNX, with the states as inputs and outputs.
+    precision:
+        Of the matrices. fp32: as trained; bf16: half the size; int8: a quarter, each row with a scale of its own.
+    measure:
+        Text files that the original and the export are scored on; none for the run's validation text.
+    unmeasured:
+        Score neither.
+    json:
+        Print one JSON object.
+    """
+    from ostinato.core.errors import ConfigError
+    from ostinato.tasks.language.export import export as task
+
+    if unmeasured and measure:
+        raise ConfigError("--unmeasured and --measure contradict each other; leave one out")
+    with watching() as watch:
+        exported = task(run, out, precision, measure, not unmeasured, watch)
+    if json:
+        show_json(exported.to_json())
+    else:
+        show_export(str(run), exported)
+
+
+def show_export(run: str, exported: Exported) -> None:
+    """Sizes and perplexities of the original and the export, one below the other."""
+    rows = [
+        (run, exported.original_bytes, exported.original),
+        (str(exported.path), exported.path.stat().st_size, exported.export),
+    ]
+    for name, weight, score in rows:
+        found = "" if score is None else f"  {score.perplexity:12,.4f} perplexity per {score.per}"
+        print(f"{name:32}  {size(weight):>10}{found}")
+    if exported.original is not None and exported.export is not None:
+        change = exported.export.perplexity / exported.original.perplexity - 1
+        print(f"{exported.model.precision}: perplexity {change:+.3%}, {exported.export.count:,} targets")
+        print(f"[{exported.export.signature}]")
+    if exported.checked is not None:
+        say(f"onnxruntime's log-probs differ by {exported.checked:.1e} nats at most")
+
+
+@app.command
+def stream(
+    model: Path,
+    /,
+    *,
+    tokens: bool = False,
+    top_k: int = 5,
+    session: Path | None = None,
+    sessions: bool = False,
+    json: bool = False,
+) -> None:
+    """Follow standard input token by token and answer each at once: how likely it was, and what comes next.
+
+    Columns, tab-separated: token, log-prob (nats), surprise (bits), the likeliest next tokens with their probabilities.
+
+    **Examples**
+
+    ```
+    ostinato stream lstm.model --top-k 3 < speech.txt
+    ostinato stream lstm.model --session talk.session --json
+    ```
+
+    Parameters
+    ----------
+    model:
+        An export, a run directory, or the file of an n-gram model.
+    tokens:
+        Input is tokens with white space between, `</s>` for a line end; else raw text, cut as the training text was.
+    top_k:
+        How many of the likeliest next tokens to tell; 0 for none.
+    session:
+        Go on from the state in this file if it exists, and leave the last state there.
+    sessions:
+        Each input line is NAME, a tab, and text for the stream of that name; NAME alone ends its stream. Answers
+        begin with the name.
+    json:
+        Print one JSON object a token.
+    """
+    from ostinato.core.errors import ConfigError
+    from ostinato.tasks.language.follow import Follower
+    from ostinato.tasks.language.load import load
+
+    if session is not None and sessions:
+        raise ConfigError("--session keeps the state of one stream; leave out --sessions")
+    loaded = load(model)
+    follower = Follower(loaded, top_k, kept=session is not None)
+    if sessions:
+        show_answers(follow_many(loaded, follower, tokens), json, True)
+    else:
+        follow_one(loaded, follower, tokens, session, json)
+
+
+def follow_one(loaded: Loaded, follower: Follower, tokens: bool, session: Path | None, json: bool) -> None:
+    """Answer the text on standard input; its state is saved however it ends."""
+    from ostinato.core.files import write_bytes
+
+    if session is not None and session.exists():
+        follower.load("", session.read_bytes())
+    try:
+        show_answers(follow_text(loaded, follower, tokens), json, False)
+    finally:
+        if session is not None:
+            write_bytes(session, follower.save(""))
+
+
+def follow_text(loaded: Loaded, follower: Follower, tokens: bool) -> Iterator[Answer]:
+    """The answers to the text on standard input, as it comes."""
+    from ostinato.tasks.language.follow import ids_of, text_reader
+
+    reader = text_reader(loaded, tokens)
+    while data := os.read(sys.stdin.fileno(), READ):
+        yield from follower.read({"": ids_of(loaded, reader.feed(data))})
+    yield from follower.read({"": ids_of(loaded, reader.end())})
+
+
+def follow_many(loaded: Loaded, follower: Follower, tokens: bool) -> Iterator[Answer]:
+    """The answers to the lines on standard input; what waits is read side by side."""
+    from ostinato.tasks.language.follow import read_lines
+
+    held, count = b"", 0
+    while data := os.read(sys.stdin.fileno(), READ):
+        *lines, held = (held + data).split(b"\n")
+        yield from read_lines(loaded, follower, lines, count, tokens)
+        count += len(lines)
+    if held:
+        yield from read_lines(loaded, follower, [held], count, tokens)
+
+
+def show_answers(answers: Iterator[Answer], json: bool, named: bool) -> None:
+    """Print each answer at once, with the name of its stream if there are several; say their mean in the end."""
+    count, bits = 0, 0.0
+    for answer in answers:
+        count, bits = count + 1, bits + answer.surprise
+        if json:
+            show_json(({"session": answer.stream} if named else {}) | answer.to_json())
+        else:
+            print(row(answer, named), flush=True)
+    if count:
+        say(f"{count:,} tokens, {bits / count:.4f} bits a token")
+
+
+def row(answer: Answer, named: bool) -> str:
+    """An answer as a line of columns."""
+    following = "  ".join(f"{shown(token)} {exp(log_prob):.4f}" for token, log_prob in answer.next)
+    columns = [shown(answer.token), f"{answer.log_prob:.4f}", f"{answer.surprise:.4f}", following]
+    return "\t".join([answer.stream, *columns] if named else columns)
+
+
+def shown(token: str) -> str:
+    """A token that breaks no column."""
+    return token if token.isprintable() else token.encode("unicode_escape").decode("ascii")

@@ -1,0 +1,95 @@
+"""Noise of training that keeps a recurrent network from learning its text by heart; all of it is off in evaluation,
+except zoneout, whose expectation is taken there.
+
+Masks that stay the same over a sequence are drawn once a call of `scan`, that is once a window of
+backpropagation, each row with its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from ostinato.core.state import map_leaves
+from ostinato.nn.cells import Cell
+from ostinato.nn.cells.recurrent import RecurrentCell
+
+
+class Dropout(nn.Module):
+    """Drops a share of the numbers of [B, T, D] and scales the others up, so that the mean stays.
+
+    fixed: one mask for all steps of a row [Gal2016]; otherwise each step has its own [Srivastava2014].
+    """
+
+    def __init__(self, share: float, fixed: bool = False):
+        super().__init__()
+        self.share, self.fixed = share, fixed
+
+    def forward(self, xs: Tensor) -> Tensor:
+        """`xs` [B, T, D] with its mask; as it is in evaluation."""
+        if not (self.training and self.share):
+            return xs
+        if self.fixed:
+            return xs * mask(xs[:, :1], self.share)
+        return nn.functional.dropout(xs, self.share)
+
+
+def mask(like: Tensor, share: float) -> Tensor:
+    """Zeros in that share of places and 1 / (1 - share) in the others, of that shape and device."""
+    return nn.functional.dropout(torch.ones_like(like), share)
+
+
+def drop_words(xs: Tensor, ids: Tensor, words: int, share: float) -> Tensor:
+    """Word vectors [B, T, D] of `ids` [B, T] below `words`, whole words dropped wherever they stand.
+
+    Source: [Gal2016] section 4: a word is a row of the embedding, dropped for the whole batch.
+    """
+    return xs * mask(xs.new_ones(words, 1), share)[ids]
+
+
+def zoned(before: Any, after: Any, share: float, training: bool) -> Any:
+    """The state `after` a step, that share of its numbers as they were `before` it; the mean of both in evaluation.
+
+    Source: [Krueger2017] section 3.
+    """
+
+    def keep(old: Tensor, new: Tensor) -> Tensor:
+        return torch.where(torch.rand_like(new) < share, old, new) if training else torch.lerp(new, old, share)
+
+    return map_leaves(keep, before, after)
+
+
+def masked_step(cell: RecurrentCell, state: Any, x: Tensor, keep: Tensor) -> tuple[Tensor, Any]:
+    """A step whose gates see the hidden state through the mask `keep` [B, H]; what is carried on stays whole.
+
+    Source: [Gal2016] section 4, the masks of all gates one and the same.
+    """
+    gates = cell.activate(state._replace(hidden=state.hidden * keep), cell.read(x))
+    return cell.update(state, gates)
+
+
+Scan = Callable[[Cell, Any, Tensor], tuple[Tensor, Any]]
+
+
+class _Call(nn.Module):
+    """A scan of a cell as a module, for `functional_call`."""
+
+    def __init__(self, cell: Cell, scan: Scan):
+        super().__init__()
+        self.cell, self.scan = cell, scan
+
+    def forward(self, state: Any, xs: Tensor) -> tuple[Tensor, Any]:
+        return self.scan(self.cell, state, xs)
+
+
+def scan_with_dropped_weights(scan: Scan, cell: RecurrentCell, state: Any, xs: Tensor, share: float) -> Any:
+    """`scan(cell, state, xs)` with a share of the recurrent weights dropped, the same ones at every step.
+
+    Source: [Merity2018] section 2, DropConnect on the hidden-to-hidden matrices.
+    """
+    weights = {"cell.from_hidden.weight": nn.functional.dropout(cell.from_hidden.weight, share)}
+    return functional_call(_Call(cell, scan), weights, (state, xs))

@@ -1,0 +1,198 @@
+"""Text followed as it arrives: every token is answered at once, for one stream or thousands side by side."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ostinato.core.arrays import open_arrays
+from ostinato.core.errors import ConfigError, DataError
+from ostinato.core.state import State
+from ostinato.core.vocabulary import STOP, LogProbs
+from ostinato.stream.model import StreamModel
+from ostinato.stream.session import Session, Sessions, top_k
+from ostinato.tasks.language.load import Loaded
+from ostinato.text.incremental import Reader, before_last_word
+
+TOGETHER = 256  # streams stepped at once: bounds the memory of their log-probs
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the model says of one token: its log-prob (nats) before it came, and what may come next, best first."""
+
+    stream: str
+    token: str
+    log_prob: float
+    next: tuple[tuple[str, float], ...]
+
+    @property
+    def surprise(self) -> float:
+        """-log2 of the probability, in bits."""
+        return -self.log_prob / math.log(2)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values: `token`, `log_prob`, `surprise`, and `next`, pairs of token and log-prob."""
+        return {"token": self.token, "log_prob": self.log_prob, "surprise": self.surprise, "next": self.next}
+
+
+class Follower:
+    """Streams of one model by name; each begins when its name is first heard.
+
+    A stream begins with the start symbol. Where the model reads sentence by sentence, a stop symbol begins the
+    next line afresh, as in scoring. next_tokens: how many of the tokens that may come next are told, 0 for none.
+    kept: whether streams can be saved; it costs a copy of the state a token.
+    """
+
+    def __init__(self, loaded: Loaded, next_tokens: int = 5, kept: bool = False):
+        if next_tokens < 0:
+            raise ConfigError(f"--top-k {next_tokens}: a number of tokens cannot be negative; 0 is none")
+        self.model, self.vocabulary, self.next_tokens, self.kept = loaded.model, loaded.vocabulary, next_tokens, kept
+        self.fresh_lines = loaded.regime == "sentence"
+        self.fingerprint = fingerprint(loaded)
+        self.sessions = Sessions(self.model, self.fingerprint)
+        self._begin = Session(self.model.init_state(1), (self.vocabulary.start,))
+        self._start = self._read(self._begin)
+        self._numbers: dict[str, int] = {}
+        self._expected: dict[str, LogProbs] = {}  # the log-probs [V] of each stream's next token
+        self._before: dict[str, Session] = {}
+
+    def read(self, arrived: Mapping[str, Iterable[int]]) -> Iterator[Answer]:
+        """An answer for every id that arrived, in the order of each stream; streams are read side by side."""
+        waiting = {name: deque(ids) for name, ids in arrived.items()}
+        while names := [name for name, ids in waiting.items() if ids]:
+            for begin in range(0, len(names), TOGETHER):
+                some = names[begin : begin + TOGETHER]
+                yield from self._step(some, [waiting[name].popleft() for name in some])
+
+    def _step(self, names: Sequence[str], ids: Sequence[int]) -> list[Answer]:
+        for name in names:
+            if name not in self._numbers:
+                self._place(name, self._start, self._begin)
+        log_probs = [float(self._expected[name][token]) for name, token in zip(names, ids, strict=True)]
+        ends = [self.fresh_lines and token == self.vocabulary.stop for token in ids]
+        going = [(name, token) for name, token, end in zip(names, ids, ends, strict=True) if not end]
+        for name, token in going if self.kept else ():
+            self._before[name] = Session(self.sessions.state(self._numbers[name]), (token,))
+        if going:
+            numbers, tokens = [self._numbers[name] for name, _ in going], np.array([token for _, token in going])
+            rows = self.sessions.step(numbers, tokens)
+            self._expected.update((name, row) for (name, _), row in zip(going, rows, strict=True))
+        for name, end in zip(names, ends, strict=True):
+            if end:
+                self.close(name)
+                self._place(name, self._start, self._begin)
+        pieces = self.vocabulary.pieces
+        nexts = self._nexts(names)
+        return [
+            Answer(name, pieces[token], log_prob, told)
+            for name, token, log_prob, told in zip(names, ids, log_probs, nexts, strict=True)
+        ]
+
+    def _nexts(self, names: Sequence[str]) -> list[tuple[tuple[str, float], ...]]:
+        """The likeliest tokens of these streams."""
+        if not self.next_tokens:
+            return [()] * len(names)
+        rows, pieces = np.stack([self._expected[name] for name in names]), self.vocabulary.pieces
+        best = top_k(rows, self.next_tokens)
+        values = np.take_along_axis(rows, best, axis=1).tolist()
+        return [
+            tuple((pieces[token], value) for token, value in zip(ids, own, strict=True))
+            for ids, own in zip(best.tolist(), values, strict=True)
+        ]
+
+    def close(self, name: str) -> None:
+        """Forget a stream; its name begins anew when it is heard again. Nothing happens if it is not open."""
+        if name in self._numbers:
+            self.sessions.close(self._numbers.pop(name))
+            del self._expected[name]
+            self._before.pop(name, None)
+
+    def save(self, name: str) -> bytes:
+        """A stream as bytes, for `load`: its state before the last token, and that token."""
+        assert self.kept
+        return self._before.get(name, self._begin).to_bytes(self.fingerprint)
+
+    def load(self, name: str, data: bytes) -> None:
+        """Let a stream go on where a saved one was. Raises FormatError, MismatchError."""
+        session = Session.from_bytes(data, self.fingerprint, self._begin.state)
+        self.close(name)
+        self._place(name, self._read(session), session)
+
+    def _place(self, name: str, reached: tuple[LogProbs, State], session: Session) -> None:
+        self._expected[name] = reached[0]
+        self._numbers[name] = self.sessions.open(reached[1])
+        self._before[name] = session
+
+    def _read(self, session: Session) -> tuple[LogProbs, State]:
+        """The log-probs [V] of what comes next, and the state, once all that waits was read; something must wait."""
+        state = session.state
+        for token in session.waiting or (self.vocabulary.start,):
+            log_probs, state = self.model.step(state, np.array([token]))
+        return log_probs[0], state
+
+
+def text_reader(loaded: Loaded, tokens: bool) -> Reader:
+    """A reader of bytes as they come: raw text, whose line ends are `</s>`, or tokens with white space between."""
+    return Reader(before_last_word, str.split) if tokens else loaded.pipeline.reader()
+
+
+def ids_of(loaded: Loaded, pieces: Sequence[str]) -> list[int]:
+    """The ids of pieces; `</s>` is the stop symbol, what is not in the vocabulary the unknown piece."""
+    ids = loaded.vocabulary.ids(pieces)
+    ids[[piece == STOP for piece in pieces]] = loaded.vocabulary.stop
+    found: list[int] = ids.tolist()
+    return found
+
+
+def read_lines(
+    loaded: Loaded, follower: Follower, lines: Sequence[bytes], before: int, tokens: bool
+) -> Iterator[Answer]:
+    """The answers to lines `NAME<TAB>text`, each for the stream of that name; NAME alone ends its stream.
+
+    A line of raw text ends in `</s>`, one of tokens only with the tokens it names. before: how many lines came
+    earlier. Raises DataError for a line that is not UTF-8, after answering those before it.
+    """
+    arrived: dict[str, list[int]] = {}
+    for number, line in enumerate(lines, before + 1):
+        try:
+            name, text = named_line(line, number)
+        except DataError:
+            yield from follower.read(arrived)
+            raise
+        if text is None:
+            yield from follower.read(arrived)
+            arrived = {}
+            follower.close(name)
+        else:
+            pieces = text.split() if tokens else [*loaded.pipeline.pieces(text), STOP]
+            arrived.setdefault(name, []).extend(ids_of(loaded, pieces))
+    yield from follower.read(arrived)
+
+
+def named_line(line: bytes, number: int) -> tuple[str, str | None]:
+    """The stream that a line `NAME<TAB>text` is for and its text; None for a name alone. Raises DataError."""
+    try:
+        name, tab, text = line.decode().rstrip("\r").partition("\t")
+    except UnicodeDecodeError:
+        raise DataError(f"line {number} of standard input is not UTF-8; send UTF-8 text") from None
+    return name, text if tab else None
+
+
+def fingerprint(loaded: Loaded) -> str:
+    """What says which weights a model has: the digest of its files, or what is known of a file without one."""
+    if isinstance(loaded.model, StreamModel):
+        return loaded.model.fingerprint
+    folder = loaded.run.path
+    headers = [open_arrays(path)[1] for path in sorted(folder.rglob("model.safetensors"))] if folder.is_dir() else []
+    digests = [str(header["digest"]) for header in headers if "digest" in header]
+    if "digest" in loaded.about and not digests:
+        digests = [str(loaded.about["digest"])]
+    facts = digests or [loaded.vocabulary.fingerprint, str(loaded.parameters), str(loaded.run.model_bytes)]
+    return hashlib.sha256(" ".join(facts).encode()).hexdigest()
