@@ -184,14 +184,13 @@ def test_the_number_of_threads_never_changes_a_bit(kind: Any) -> None:
         with torch.no_grad():
             network.weight.copy_(start)
             network.bias.zero_()
-        with Threads(threads) as spread:
-            options = TrainOptions(optimiser=kind, momentum=0.9, weight_decay=0.1)
-            optimiser = Optimiser(Flat(network), options, KernelSweeps(spread))
-            norms = []
-            for gradient in gradients:
-                network.weight.grad.copy_(gradient)
-                norms.append(optimiser.norms()[0])
-                optimiser.step(0.01, norms[-1])
+        options = TrainOptions(optimiser=kind, momentum=0.9, weight_decay=0.1)
+        optimiser = Optimiser(Flat(network), options, KernelSweeps(Threads(threads)))
+        norms = []
+        for gradient in gradients:
+            network.weight.grad.copy_(gradient)
+            norms.append(optimiser.norms()[0])
+            optimiser.step(0.01, norms[-1])
         ends.append((norms, network.weight.detach().numpy().tobytes()))
     assert ends[0] == ends[1] == ends[2]
 
@@ -211,8 +210,7 @@ def test_threads_do_all_the_work_once(count: int, threads: int, grain: int) -> N
     def work(begin: int, end: int) -> None:
         done[begin:end] += 1
 
-    with Threads(threads) as spread:
-        spread(work, count, grain)
+    Threads(threads)(work, count, grain)
     assert (done == 1).all()
 
 

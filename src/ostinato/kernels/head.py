@@ -12,60 +12,36 @@ import math
 import numba
 import numpy as np
 
+from ostinato.kernels.exponential import TOKENS, exponentials, paired_errors
 from ostinato.kernels.maths import exp32, from_bf16, to_bf16
 from ostinato.kernels.packing import narrow, pack_columns
 from ostinato.kernels.product import product
 from ostinato.kernels.simd import WIDTH
 
 WORDS = 60
-"""Words of a block in the forward pass: ten tiles of six rows."""
-
-TOKENS = 64
-"""Tokens worked on together in the forward pass: four registers."""
+"""Words of a block in the forward pass, where there are many: ten tiles of six rows."""
 
 BLOCK = 240
 """Words of a block in the backward pass, a multiple of WORDS."""
 
 
-@numba.njit(nogil=True)
-def _exponentials(z, words, bias, first, kept, place, largest, total):
-    """exp(z + bias - m) of a tile z [words, TOKENS], kept as bfloat16 from column `place`; m and the sums, by token."""
-    for j in range(TOKENS):
-        largest[j] = np.float32(-np.inf)
-        total[j] = np.float32(0)
-    for word in range(words):
-        row, shift = z[word], bias[first + word]
-        for j in range(TOKENS):
-            value = row[j] + shift
-            row[j] = value
-            largest[j] = max(largest[j], value)
-    for word in range(words):
-        row, out = z[word], kept[word, place : place + TOKENS]
-        for j in range(TOKENS):
-            row[j] = exp32(row[j] - largest[j])
-        for j in range(TOKENS):
-            total[j] += row[j]
-        for j in range(TOKENS):
-            out[j] = np.uint16(to_bf16(row[j]))
-
-
 @numba.njit(cache=True, nogil=True)
-def forward(matrix, bias, features, length, tokens, begin, end, narrowed, z, kept, largest, total):
-    """The exponentials of the logits of words begin..end (begin a multiple of WORDS), and what they add up to.
+def forward(matrix, bias, features, length, tokens, unit, begin, end, narrowed, z, kept, largest, total):
+    """The exponentials of the logits of words begin..end (begin a multiple of `unit`), and what they add up to.
 
     matrix: [V, D] float32. features: packed, tokens in columns, `length` pairs. kept: [V, tokens] uint16.
-    largest, total: [V / WORDS, tokens] float32. narrowed [WORDS, 2 * length] uint16 and z [WORDS, TOKENS] float32
-    are this thread's room. tokens: a multiple of TOKENS.
+    largest, total: [V / unit, tokens] float32. narrowed [unit, 2 * length] uint16 and z [unit, TOKENS] float32
+    are this thread's room. tokens: a multiple of TOKENS. unit: words of a block, even.
     """
     narrowed[:, matrix.shape[1] :] = 0  # 0 times what another matrix left there might be nan
-    for first in range(begin, end, WORDS):
-        words, block = min(WORDS, end - first), first // WORDS
+    for first in range(begin, end, unit):
+        words, block = min(unit, end - first), first // unit
         narrow(matrix[first : first + words], narrowed, 0, words)
         for place in range(0, tokens, TOKENS):
             packed = place // WIDTH * length * WIDTH
             product(narrowed, 0, 2 * length, 2, words, features, packed, length, TOKENS, z, 0, TOKENS, 0)
-            top, sums = largest[block, place : place + TOKENS], total[block, place : place + TOKENS]
-            _exponentials(z, words, bias, first, kept[first : first + words], place, top, sums)
+            at = first * tokens + place
+            exponentials(z, words, bias, first, kept, at, tokens, largest, total, block * tokens + place)
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"reassoc"})
@@ -96,76 +72,92 @@ def log_sum(largest, total, begin, end, out):
 
 
 @numba.njit(nogil=True)
-def _errors(kept, words, factors, errors, tokens):
-    """softmax as bfloat16 in errors [words, tokens], from the kept exponentials and a factor for each token."""
-    for word in range(words):
-        source, factor, out = kept[word], factors[word // WORDS], errors[word]
-        for token in range(tokens):
-            out[token] = np.uint16(to_bf16(from_bf16(source[token]) * factor[token]))
+def _factors(largest, logs, scale, unit, first, words, counted, factors):
+    """What the kept exponentials of each block of `unit` words must be multiplied by, for each token."""
+    for block in range((words + unit - 1) // unit):
+        top, row = largest[first // unit + block], factors[block]
+        for token in range(counted):
+            row[token] = exp32(top[token] - logs[token]) * scale
+        row[counted:] = 0
 
 
 @numba.njit(nogil=True)
-def _pair_up(errors, words, out, tokens):
-    """Words 2k and 2k + 1 of errors [words, tokens] as pairs in out [words / 2, tokens] uint32."""
+def _softmax(kept, first, words, unit, factors, errors, pairs, sums):
+    """The softmax of words first.. as bfloat16, in errors [words, tokens] and pairs [words / 2, tokens]; its sums."""
+    tokens = kept.shape[1]
     for pair in range((words + 1) // 2):
-        low, high, target = errors[2 * pair], errors[2 * pair + 1], out[pair]
-        for token in range(tokens):
-            target[token] = np.uint32(low[token]) | (np.uint32(high[token]) << np.uint32(16))
-
-
-@numba.njit(nogil=True, fastmath={"reassoc"})
-def _row_sums(errors, words, tokens, out, first, add):
-    """The sum of each row of errors, written or added to out[first:]."""
-    for word in range(words):
-        row, total = errors[word], np.float32(0)
-        for token in range(tokens):
-            total += from_bf16(row[token])
-        out[first + word] = total + out[first + word] if add else total
+        low = 2 * pair
+        high = min(low + 1, words - 1)
+        block = low // unit
+        paired_errors(kept, (first + low) * tokens, (first + high) * tokens, factors, block * tokens, errors,
+                      low * tokens, (low + 1) * tokens, pairs, pair * tokens, tokens, sums, low)  # fmt: skip
+        if high == low:  # there is no second word
+            errors[low + 1] = 0
+            for token in range(tokens):
+                pairs[pair, token] &= np.uint32(0xFFFF)
+    pairs[(words + 1) // 2 :] = 0
 
 
 @numba.njit(nogil=True)
-def _correct(errors, first, words, targets, tokens, scale):
+def _correct(errors, pairs, sums, first, words, targets, tokens, scale):
     """Subtract `scale` from each token's error at its target, where that is one of these words."""
     for token in range(tokens):
         word = targets[token] - first
         if 0 <= word < words:
-            errors[word, token] = np.uint16(to_bf16(from_bf16(errors[word, token]) - scale))
+            error = to_bf16(from_bf16(errors[word, token]) - scale)
+            errors[word, token] = np.uint16(error)
+            other = pairs[word // 2, token]
+            if word % 2:
+                pairs[word // 2, token] = (other & np.uint32(0xFFFF)) | np.uint32(error << np.uint32(16))
+            else:
+                pairs[word // 2, token] = (other & np.uint32(0xFFFF0000)) | np.uint32(error)
+            sums[word] -= scale
 
 
 @numba.njit(cache=True, nogil=True)
 def backward(
-    matrix, bias_gradient, gradient, features, kept, largest, logs, targets, counted, scale, add, begin, end, room, back
+    matrix,
+    bias_gradient,
+    gradient,
+    features,
+    kept,
+    largest,
+    logs,
+    targets,
+    counted,
+    scale,
+    add,
+    unit,
+    begin,
+    end,
+    room,
+    back,
 ):
     """The gradient of scale * loss for words begin..end: `gradient` [V, D], `bias_gradient` [V], and back [tokens, D].
 
     features: packed with tokens along the inner axis, [panels, tokens / 2, 16]. logs: `log_sum`. targets: [tokens];
-    those from `counted` on take no part. add: 1 to add to gradient and bias_gradient, 0 to write. back is overwritten.
-    room: this thread's (factors [BLOCK / WORDS, tokens] float32, errors [BLOCK + 1, tokens] uint16,
-    pairs [BLOCK / 2, tokens] uint32, packed [panels, BLOCK / 2, 16] uint32).
+    those from `counted` on take no part. add: 1 to add to the gradients, 0 to write. unit: as in `forward`.
+    back is overwritten. room: this thread's (factors [BLOCK / unit, tokens] float32, errors [B, tokens] uint16, pairs
+    [B / 2, tokens] uint32, packed [panels, B / 2, 16] uint32, sums [B] float32), B even: words worked on together, a
+    multiple of `unit` unless it holds all of them.
     """
-    factors, errors, pairs, packed = room
-    tokens, size = kept.shape[1], matrix.shape[1]
-    back[:] = 0
+    factors, errors, pairs, packed, sums = room
+    tokens, size, half = kept.shape[1], matrix.shape[1], packed.shape[1]
     words_of_pairs = pairs.view(np.uint16)
-    for first in range(begin, end, BLOCK):
-        words = min(BLOCK, end - first)
-        for block in range((words + WORDS - 1) // WORDS):
-            top, row = largest[first // WORDS + block], factors[block]
-            for token in range(counted):
-                row[token] = exp32(top[token] - logs[token]) * scale
-            row[counted:] = 0
-        _errors(kept[first : first + words], words, factors, errors, tokens)
-        _correct(errors, first, words, targets, counted, scale)
-        errors[words] = 0
-        _row_sums(errors, words, tokens, bias_gradient, first, add)
-        _pair_up(errors, words, pairs, tokens)
-        half = (words + 1) // 2
-        pack_columns(matrix[first : first + words], packed, 0, half)
-        packed[:, half:] = 0
-        pairs[half:] = 0
-        place = first * size
+    if begin >= end:
+        back[:] = 0
+    for first in range(begin, end, 2 * half):
+        words = min(2 * half, end - first)
+        _factors(largest, logs, scale, unit, first, words, counted, factors)
+        _softmax(kept, first, words, unit, factors, errors, pairs, sums)
+        _correct(errors, pairs, sums, first, words, targets, counted, scale)
+        for word in range(words):
+            bias_gradient[first + word] = sums[word] + bias_gradient[first + word] if add else sums[word]
+        pack_columns(matrix[first : first + words], packed, 0, (words + 1) // 2)
+        packed[:, (words + 1) // 2 :] = 0
+        place, more = first * size, 1 if first > begin else 0
         product(errors, 0, tokens, 2, words, features, 0, tokens // 2, size, gradient, place, size, add)
-        product(words_of_pairs, 0, 2, 2 * tokens, counted, packed, 0, BLOCK // 2, size, back, 0, size, 1)
+        product(words_of_pairs, 0, 2, 2 * tokens, counted, packed, 0, half, size, back, 0, size, more)
 
 
 @numba.njit(cache=True, nogil=True)

@@ -62,14 +62,14 @@ def added(x, out):
         out[j] += x[j]
 
 
-@numba.njit(nogil=True, error_model="numpy")
+@numba.njit(nogil=True, error_model="numpy", fastmath={"contract"})
 def open_gates(sums, bias):
     """Sigmoid gates of a row from their sums, in place."""
     for j in range(sums.size):
         sums[j] = sigmoid32(sums[j] + bias[j])
 
 
-@numba.njit(nogil=True, error_model="numpy")
+@numba.njit(nogil=True, error_model="numpy", fastmath={"contract"})
 def propose(sums, bias):
     """The candidate of a row from its sum, in place."""
     for j in range(sums.size):

@@ -11,7 +11,7 @@ from ostinato.kernels.recurrent import added, blame, narrowed, recall, show
 TANH, RELU, SIGMOID = 0, 1, 2
 
 
-@numba.njit(nogil=True, error_model="numpy")
+@numba.njit(nogil=True, error_model="numpy", fastmath={"contract"})
 def _activate(activation, sums, bias, hidden):
     """The hidden state of a row."""
     if activation == TANH:

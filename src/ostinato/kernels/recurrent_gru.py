@@ -13,7 +13,7 @@ from ostinato.kernels.maths import ONE, tanh32
 from ostinato.kernels.recurrent import added, blame, narrowed, open_gates, propose, recall, show
 
 
-@numba.njit(nogil=True, error_model="numpy")
+@numba.njit(nogil=True, error_model="numpy", fastmath={"contract"})
 def _propose(reset, sums, bias, recalled, recalled_bias):
     """The candidate of a row from its two sums, in place; the second gets its bias."""
     for j in range(reset.size):

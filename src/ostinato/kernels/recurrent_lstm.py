@@ -38,7 +38,7 @@ def _remember(form, gates, before, after, size):
             after[j] = forget[j] * before[j] + write[j] * candidate[j]
 
 
-@numba.njit(nogil=True, error_model="numpy")
+@numba.njit(nogil=True, error_model="numpy", fastmath={"contract"})
 def _read(output, cell, hidden):
     """The hidden state of a row."""
     for j in range(output.size):
@@ -82,7 +82,7 @@ def forward(form, gates, vectors, weights, states, above, steps, rows, mask):
             show(out, above[first + row], room, mask, first + row)
 
 
-@numba.njit(nogil=True, error_model="numpy")
+@numba.njit(nogil=True, error_model="numpy", fastmath={"contract"})
 def _read_errors(output, cell, hidden_errors, cell_errors):
     """Add to a row's cell errors what comes through the hidden state; the output gate becomes the error of its sum."""
     for j in range(output.size):

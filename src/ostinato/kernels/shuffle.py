@@ -19,7 +19,7 @@ def _all(number: int) -> Any:
     return ir.Constant(_WORDS, [number] * WIDTH)
 
 
-def _rounded(builder: Any, words: Any) -> Any:
+def rounded(builder: Any, words: Any) -> Any:
     """The bits of float32 numbers, with those of the nearest bfloat16 (ties to even) in the upper half."""
     odd = builder.and_(builder.lshr(words, _all(16)), _all(1))
     return builder.add(builder.add(words, _all(0x7FFF)), odd)
@@ -27,8 +27,8 @@ def _rounded(builder: Any, words: Any) -> Any:
 
 def _paired(builder: Any, low: Any, high: Any) -> Any:
     """Pairs of bfloat16 of two vectors of float32 bits."""
-    upper = builder.and_(_rounded(builder, high), _all(0xFFFF0000))
-    return builder.or_(builder.lshr(_rounded(builder, low), _all(16)), upper)
+    upper = builder.and_(rounded(builder, high), _all(0xFFFF0000))
+    return builder.or_(builder.lshr(rounded(builder, low), _all(16)), upper)
 
 
 def _pair16(typing, x, low, high, out, place):

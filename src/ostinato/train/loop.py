@@ -59,8 +59,7 @@ class Trainer:
         self.network, self.ranks = learner.network, ranks
         self.flat = Flat(self.network)
         self.device = self.flat.values.device
-        self.threads = Threads(options.threads or 1)
-        sweeps = sweeps_for(self.device, self.threads)
+        sweeps = sweeps_for(self.device, Threads(options.threads or 1))
         self.optimiser = optimise.Optimiser(self.flat, options, sweeps)
         self.average = Average(self.flat, sweeps)
         self.rate = options.rate
@@ -81,7 +80,7 @@ class Trainer:
         Raises Interrupted after Ctrl-C or SIGTERM (a checkpoint is written first), DivergedError when a
         loss or gradient is not finite (the run keeps its last good checkpoint), StorageError.
         """
-        with stopping(self._ask, several=self.ranks.size > 1), self.threads:
+        with stopping(self._ask, several=self.ranks.size > 1):
             if not self.ranks.lead:
                 self._fit()
                 return self.at

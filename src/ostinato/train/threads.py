@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeAlias
+
+from ostinato.kernels.team import part, team_of
 
 Work: TypeAlias = Callable[[int, int], None]
 Spread: TypeAlias = Callable[[Work, int, int], None]
@@ -21,27 +22,19 @@ def alone(work: Work, count: int, grain: int) -> None:
 
 
 class Threads:
-    """A `Spread` over as many threads, the calling one among them; they end with the `with` block around it."""
+    """A `Spread` over this process's team of so many threads, the calling one among them."""
 
     def __init__(self, threads: int):
-        self.threads = threads
-        self._pool = ThreadPoolExecutor(threads - 1, "update") if threads > 1 else None
+        self._team = team_of(threads)
 
     def __call__(self, work: Work, count: int, grain: int) -> None:
-        parts = max(1, min(self.threads, count // max(1, grain)))
-        if parts == 1 or self._pool is None:
+        parts = max(1, min(self._team.threads, count // max(1, grain)))
+        if parts == 1:
             alone(work, count, grain)
             return
-        borders = [count * part // parts for part in range(parts + 1)]
-        waiting = [self._pool.submit(work, *borders[part : part + 2]) for part in range(1, parts)]
-        work(0, borders[1])
-        for done in waiting:
-            done.result()
 
-    def __enter__(self) -> Threads:
-        return self
+        def mine(member: int) -> None:
+            if member < parts:
+                work(*part(0, count, member, parts))
 
-    def __exit__(self, *fault: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown()
-            self._pool = None
+        self._team.run(mine)

@@ -285,12 +285,12 @@ class Step:
         """The state after the last step, in tensors of its own."""
         states = []
         for number, (layer, before) in enumerate(zip(self.layers, self.state.layers, strict=True)):
-            last = [segment.outputs(number, layer)[-segment.rows :] for segment in self.used]
-            parts = {"hidden": torch.from_numpy(np.concatenate(last))}
+            parts = [segment.outputs(number, layer)[-segment.rows :] for segment in self.used]
+            leaves = {"hidden": torch.from_numpy(np.concatenate(parts))}
             if layer.kernels.has_cell:
-                cells = [segment.states(number, layer)[0][-segment.rows :] for segment in self.used]
-                parts["cell"] = torch.from_numpy(np.concatenate(cells))
-            states.append(before._replace(**parts))
+                parts = [segment.states(number, layer)[0][-segment.rows :] for segment in self.used]
+                leaves["cell"] = torch.from_numpy(np.concatenate(parts))
+            states.append(before._replace(**leaves))
         return StackState(tuple(states))
 
 

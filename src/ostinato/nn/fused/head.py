@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ostinato.kernels import head as kernels
+from ostinato.kernels.exponential import TOKENS as TILE
 from ostinato.kernels.packing import pack_tokens, pair_rows, panels
 from ostinato.kernels.simd import WIDTH
 from ostinato.kernels.team import Team, part
@@ -42,7 +43,11 @@ class Chunk:
     @property
     def tokens(self) -> int:
         """How many columns they take: whole tiles."""
-        return -(-len(self.rows) // kernels.TOKENS) * kernels.TOKENS
+        return -(-len(self.rows) // TILE) * TILE
+
+    def unit(self, team: Team) -> int:
+        """Words of a block: whole tiles of six rows, so few that a small vocabulary is shared evenly."""
+        return min(kernels.WORDS, -(-len(self.weights.bias) // (6 * team.threads)) * 6)
 
     @staticmethod
     def share(count: int, team: Team, member: int, unit: int = 1) -> tuple[int, int]:
@@ -118,10 +123,11 @@ class FusedSoftmax:
             weights.matrix, weights.bias, batch.features, batch.rows, batch.targets, *mine, room.logits
         )
         team.meet()
-        first, last = batch.share(len(weights.bias), team, member, kernels.BLOCK)
+        unit = batch.unit(team)
         kernels.forward(
-            weights.matrix, weights.bias, room.columns, width // 2, tokens, first, last,
-            own("narrowed", (kernels.WORDS, width), np.uint16), own("tile", (kernels.WORDS, kernels.TOKENS)),
+            weights.matrix, weights.bias, room.columns, width // 2, tokens, unit,
+            *batch.share(len(weights.bias), team, member, unit),
+            own("narrowed", (unit, width), np.uint16), own("tile", (unit, TILE)),
             room.kept, room.largest, room.sums,
         )  # fmt: skip
         team.meet()
@@ -131,18 +137,20 @@ class FusedSoftmax:
     def _backward(self, member: int, batch: Chunk, scale: np.float32, errors: Floats, add: int) -> None:
         """The gradient, after `_forward` of the same tokens."""
         weights, team, own, room = batch.weights, self.team, self.own[member].take, self._room(batch)
-        block, tokens, size = kernels.BLOCK, batch.tokens, weights.matrix.shape[1]
+        unit, tokens, size = batch.unit(team), batch.tokens, weights.matrix.shape[1]
+        words = batch.share(len(weights.bias), team, member, unit)
+        block = unit * min(kernels.BLOCK // unit, max(1, -(-(words[1] - words[0]) // unit)))
         mine = (
-            own("factors", (block // kernels.WORDS, tokens)),
-            own("errors", (block + 1, tokens), np.uint16),
+            own("factors", (block // unit, tokens)),
+            own("errors", (block, tokens), np.uint16),
             own("pairs", (block // 2, tokens), np.uint32),
             own("packed", (panels(size), block // 2, WIDTH), np.uint32),
+            own("sums", (block,)),
         )
         team.meet()
         kernels.backward(
             weights.matrix, weights.bias_gradient, weights.matrix_gradient, room.pairs, room.kept, room.largest,
-            room.logs, batch.targets, len(batch.rows), scale, add,
-            *batch.share(len(weights.bias), team, member, block), mine, room.backs[member],
+            room.logs, batch.targets, len(batch.rows), scale, add, unit, *words, mine, room.backs[member],
         )  # fmt: skip
         team.meet()
         kernels.add_up(room.backs, batch.rows, errors, *batch.share(len(batch.rows), team, member))
@@ -151,7 +159,7 @@ class FusedSoftmax:
         """The arrays that all members share."""
         words, size = batch.weights.matrix.shape
         width, tokens = batch.features.shape[1], batch.tokens
-        take, blocks = self.shared.take, -(-words // kernels.WORDS)
+        take, blocks = self.shared.take, -(-words // batch.unit(self.team))
         return Room(
             take("backs", (self.team.threads, tokens, size)),
             take("kept", (words, tokens), np.uint16),

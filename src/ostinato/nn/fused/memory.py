@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ class Memory:
 
     def take(self, name: str, shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> NDArray[Any]:
         """An array of that shape at the beginning of what `name` holds, which grows if need be."""
-        size = int(np.prod(shape))
+        size = math.prod(shape)
         held = self._held.get(name)
         if held is None or held.size < size:
             held = self._held[name] = aligned((size,), dtype)
