@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -210,6 +212,74 @@ def test_resuming_what_is_finished_is_harmless(ostinato: Any, home: Path, name: 
     assert (home / name / "model.safetensors").read_bytes() == before
 
 
+def test_resuming_what_is_finished_says_so(ostinato: Any, home: Path) -> None:
+    assert "nothing was left to do" in ostinato("resume", home / "kn").err
+
+
+def copy_that_ended(home: Path, target: Path, **event: Any) -> Path:
+    """A copy of the LSTM's run whose log ends with that event."""
+    shutil.copytree(home / "lstm", target)
+    with (target / "log.jsonl").open("a") as log:
+        log.write(json.dumps(event) + "\n")
+    return target
+
+
+@pytest.mark.parametrize("words", [("evaluate", "RUN"), ("generate", "RUN"), ("export", "RUN", "OUT")])
+def test_an_unfinished_run_is_called_so(ostinato: Any, home: Path, tmp_path: Path, words: tuple[str, ...]) -> None:
+    run = copy_that_ended(home, tmp_path / "run", event="stop", step=7, reason="interrupted")
+    remark = f"this run is unfinished (step 7); `ostinato resume {run}` trains on\n"
+
+    def call(run: Path, out: str, *more: str) -> Answer:
+        return ostinato(*(word.replace("RUN", str(run)).replace("OUT", str(tmp_path / out)) for word in words), *more)
+
+    assert call(run, "a").err.count(remark) == 1
+    assert call(run, "b", "-q").err == ""
+    assert "unfinished" not in call(home / "lstm", "c").err
+
+
+def test_a_diverged_run_without_a_model_is_to_be_trained_again(ostinato: Any, home: Path, tmp_path: Path) -> None:
+    run = copy_that_ended(home, tmp_path / "run", event="stop", step=7, reason="diverged")
+    assert "diverged at step 7" in ostinato("evaluate", run).err
+    (run / "model.safetensors").unlink()
+    answer = ostinato("evaluate", run)
+    assert answer.code == 1
+    assert "smaller --train.learning-rate" in answer.err
+    assert "resume" not in answer.err
+
+
+@pytest.mark.parametrize("name", ["kn", "mixture"])
+def test_the_doctor_has_nothing_to_say_of_what_takes_no_steps(ostinato: Any, home: Path, name: str) -> None:
+    assert ostinato("doctor", home / name).out.startswith("nothing to diagnose")
+
+
+def test_a_text_under_another_name_is_not_tuned_on(ostinato: Any, home: Path, tmp_path: Path) -> None:
+    shutil.copy(home / "other.txt", tmp_path / "copy.txt")
+    shutil.copy(home / "text.txt", tmp_path / "more.txt")
+    command = ("evaluate", home / "kn", tmp_path / "more.txt", home / "other.txt", "--cache", "10", "--tune-on")
+    answer = ostinato(*command, tmp_path / "copy.txt")
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert "is the text to be scored" in answer.err
+    write(tmp_path / "third.txt", 20, seed=9)
+    assert ostinato(*command, tmp_path / "third.txt").code == 0
+
+
+def test_perplexities_that_mean_little_are_warned_of(ostinato: Any, home: Path, tmp_path: Path) -> None:
+    (tmp_path / "zebras.txt").write_text("zebras gnus okapis\n")
+    assert "warning: 75% of the tokens are unknown" in ostinato("evaluate", home / "kn", tmp_path / "zebras.txt").err
+    assert "warning" not in ostinato("evaluate", home / "kn", home / "other.txt").err
+    answer = ostinato("evaluate", home / "lstm", home / "other.txt", "--dynamic", "1e9")
+    assert "--dynamic 1e+09 is too large" in answer.err
+
+
+def test_output_is_utf8_whatever_the_locale(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "naive.txt").write_text("naïve ≥ \n", "utf8")
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    words = [sys.executable, "-m", "ostinato", "score", str(home / "kn"), str(tmp_path / "naive.txt")]
+    answer = subprocess.run(words, capture_output=True, env=environment, timeout=60)
+    assert answer.returncode == 0, answer.stderr
+    assert "naïve ≥" in answer.stdout.decode("utf8")
+
+
 def test_a_run_that_went_wild_ends_and_is_diagnosed(ostinato: Any, home: Path, tmp_path: Path) -> None:
     ostinato("train", "--text", home / "text.txt", *SMALL, "--train.learning-rate", "1e30", "--run-dir", tmp_path / "w")
     found = ostinato("doctor", tmp_path / "w", "--json").json["diagnoses"]
@@ -343,6 +413,8 @@ WRONG: dict[str, tuple[tuple[str, ...], int, str]] = {
     "edited weights": (("evaluate", "HOME/edited"), 1, "changed after saving"),
     "other vocabulary": (("evaluate", "HOME/swapped"), 1, "made for vocabulary"),
     "empty evaluation text": (("evaluate", "HOME/kn", "HOME/empty.txt"), 1, "empty"),
+    "text as a model": (("compare", "HOME/text.txt"), 1, "give a run, an export, or a file that"),
+    "no text of its own": (("evaluate", "HOME/kn/model.safetensors"), 1, "no test or validation text of its own"),
     "unknown prompt": (("generate", "HOME/lstm", "--prompt", "the zebra"), 1, "'zebra'.*--allow-unknown"),
     "penalty of nothing": (("generate", "HOME/kn", "--width", "3"), 2, "--width is for --strategy beam"),
     "zero temperature": (("generate", "HOME/kn", "--temperature", "0"), 2, "greedy"),
@@ -367,8 +439,6 @@ WRONG: dict[str, tuple[tuple[str, ...], int, str]] = {
 @pytest.fixture(scope="module")
 def faulty(home: Path) -> Path:
     """The same folder with everything that can be wrong in it."""
-    import shutil
-
     (home / "empty.txt").write_text("\n\n")
     (home / "binary.txt").write_bytes(b"\x7fELF\x00\x00\x01")
     (home / "latin.txt").write_bytes("fine\nnaïve\n".encode("latin-1"))

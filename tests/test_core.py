@@ -6,6 +6,8 @@ import dataclasses
 import errno
 import json
 import math
+import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +150,16 @@ def test_a_file_is_whole_or_not_there(tmp_path: Path) -> None:
         fail()
     assert target.read_text() == "one"
     assert list(target.parent.iterdir()) == [target]
+
+
+def test_new_files_follow_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        write_text(tmp_path / "text", "one")
+        save_arrays(tmp_path / "arrays", {"a": np.zeros(3)}, {})
+    finally:
+        os.umask(before)
+    assert [stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()] == [0o640, 0o640]
 
 
 def test_a_full_disk_is_said_plainly(tmp_path: Path) -> None:

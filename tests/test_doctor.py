@@ -209,6 +209,13 @@ def test_a_loss_that_passes_the_unigram_entropy_is_healthy(losses: list[float]) 
     assert diagnose([start(), *reports(*losses)]) == []
 
 
+def test_a_validation_loss_below_the_unigram_entropy_shows_that_the_context_is_used() -> None:
+    """Dropout keeps the training loss up."""
+    plateau = [start(unigram=5.48), *reports(6.2, 5.6, *[5.5] * 10)]
+    assert names([*plateau, report(1300, 5.5, valid=5.217)]) == []
+    assert names([*plateau, report(1300, 5.5, valid=5.45)]) == ["context-unused"]
+
+
 def diverged(step: int, **more: Any) -> Event:
     event = {"event": "diverged", "step": step, "epoch": 1, "batch": 3, "what": "gradient"}
     return event | {"parameter": "stack.layers.0.from_hidden.weight", "value": "inf"} | more
@@ -220,6 +227,11 @@ def test_not_finite_says_which_update_batch_and_parameter() -> None:
     for part in ("gradient became inf", "update 221", "epoch 2", "batch 4", "stack.layers.0.from_hidden.weight"):
         assert part in found.finding
     assert "--train.learning-rate" in found.advice
+
+
+def test_not_finite_calls_saved_weights_good_only_where_there_are_some() -> None:
+    assert "saved before is good" not in only([start(), diverged(220, checkpoint=None)]).finding
+    assert "saved before is good" in only([start(), diverged(220, checkpoint="000200")]).finding
 
 
 def test_nan_in_the_first_update_points_to_weights_and_data() -> None:

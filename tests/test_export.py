@@ -16,12 +16,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from corpus import lines, write
 from ostinato.cli.app import run as cli
+from ostinato.cli.streaming import Stopping
 from ostinato.core.errors import ConfigError, DivergedError, MismatchError, StorageError
 from ostinato.stream import StreamModel
 from ostinato.tasks.language.export import array_of, export
+from ostinato.tasks.language.follow import Answer as Told
 from ostinato.tasks.language.follow import Follower, ids_of
 from ostinato.tasks.language.load import load
 
@@ -159,14 +163,124 @@ def test_tokens_may_be_given_as_they_are(home: Path) -> None:
 
 @pytest.mark.parametrize("model", ["int8", "kn", "lstm"])
 def test_a_session_goes_on_where_it_was(home: Path, model: str, tmp_path: Path) -> None:
-    """Cut in the middle of a line and of a text: the same answers as in one go."""
+    """Cut in the middle of a word, a line and a text: the same answers as in one go."""
     text = "the cat sees a dog .\nthe bird likes the fish .\n"
     whole = ostinato("stream", home / model, "--json", text=text).stdout
     pieces, state = [], ("--session", tmp_path / "s")
-    for part in ("the cat sees", "a dog", ".\n", "", "the bird likes the fish .\n"):
+    for part in ("the cat sees", " a do", "g", " .\n", "", "the bird likes the fish .\n"):
         pieces.append(ostinato("stream", home / model, "--json", *state, text=part).stdout)
     assert "".join(pieces) == whole
     assert (tmp_path / "s").stat().st_size < 1000
+
+
+CUT = {"int8": "the cat \t天地 sees é\n\na dog.\n", "chars.model": "天地 é\n玄黄 \n"}
+
+
+@pytest.mark.parametrize("model", CUT)
+def test_a_text_cut_at_any_byte_gives_the_same_answers_in_a_session(home: Path, model: str, tmp_path: Path) -> None:
+    """Nothing is lost and nothing told twice, also inside a word or a character; once byte by byte."""
+    text = CUT[model].encode()
+    whole = ostinato("stream", home / model, "--json", text=text).stdout
+    for cut in range(len(text) + 1):
+        state = ("--session", tmp_path / str(cut))
+        parts = [ostinato("stream", home / model, "--json", *state, text=part) for part in (text[:cut], text[cut:])]
+        assert "".join(part.stdout for part in parts) == whole, cut
+    state = ("--session", tmp_path / "s")
+    singly = [ostinato("stream", home / model, "--json", *state, text=bytes([byte])).stdout for byte in text]
+    assert "".join(singly) == whole
+
+
+@given(
+    parts=st.lists(st.lists(st.sampled_from(["the", "cat", "</s>", "zebra"]), max_size=4), max_size=4), data=st.data()
+)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_answers_that_were_not_fetched_are_given_after_loading(
+    home: Path, parts: list[list[str]], data: st.DataObject
+) -> None:
+    """A stream is saved wherever its reader stopped, and goes on there."""
+    loaded = load(home / "fp32")
+    whole = Follower(loaded, 1, kept=True)
+    wanted = [one for part in parts for one in whole.read({"": ids_of(loaded, part)})]
+    found, saved = [], Follower(loaded, 1, kept=True).save("", b"be")
+    for part in [*parts, []]:
+        follower = Follower(loaded, 1, kept=True)
+        assert follower.load("", saved) == b"be"
+        most = data.draw(st.integers(0, 5)) if part else None
+        found += itertools.islice(follower.read({"": ids_of(loaded, part)}), most)
+        if most == 0:  # nothing was fetched, so what came was not even taken
+            found += itertools.islice(follower.read({"": ids_of(loaded, part)}), 1)
+        saved = follower.save("", b"be")
+    assert found == wanted
+
+
+def test_ctrl_c_keeps_what_was_not_answered(home: Path, tmp_path: Path) -> None:
+    """While many answers are under way, and while the rest of a word is awaited."""
+    text = b"the cat sees a dog .\n" * 400  # more than a pipe holds of answers
+    whole = ostinato("stream", home / "int8", "--json", "--top-k", 1, text=text + b"the cat\n").stdout
+    words = [sys.executable, "-m", "ostinato", "stream", str(home / "int8"), "--json", "--top-k", "1"]
+    words += ["--session", str(tmp_path / "s")]
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    told = b""
+    for part, most in ((text, 3), (b"the c", whole.count("\n") - 2)):
+        with subprocess.Popen(words, bufsize=0, **pipes) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(part)
+            process.stdin.flush()
+            while told.count(b"\n") < most:
+                told += process.stdout.read(1 << 20)
+            process.send_signal(signal.SIGINT)
+            rest, said = process.communicate(timeout=60)
+            told += rest
+            assert (process.returncode, b"Traceback" in said) == (130, False)
+    told += ostinato("stream", home / "int8", "--json", "--top-k", 1, *words[-2:], text="at\n").stdout.encode()
+    assert told.decode() == whole
+
+
+def test_ctrl_c_waits_for_the_answer_under_way_but_only_once() -> None:
+    stopping = Stopping()
+    stopping.interrupt()
+    with pytest.raises(KeyboardInterrupt):
+        next(itertools.islice(stopping.between(iter([Told("", "a", -1.0, ())] * 3)), 1, None))
+    stopping.interrupt()
+    with pytest.raises(KeyboardInterrupt):
+        stopping.interrupt()
+    with pytest.raises(KeyboardInterrupt):
+        stopping.wait()
+    stopping.idle = True
+    with pytest.raises(KeyboardInterrupt):
+        stopping.interrupt()
+
+
+def test_a_file_that_is_no_session_is_named_with_what_to_do(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "s").write_text("the cat\n")
+    done = ostinato("stream", home / "int8", "--session", tmp_path / "s", text="the cat\n")
+    assert done.returncode == 1
+    assert f"{tmp_path / 's'}: these 8 bytes are not a saved session" in done.stderr
+    assert "remove the file" in done.stderr
+    assert "JSON" not in done.stderr
+    assert (tmp_path / "s").read_text() == "the cat\n"
+
+
+def test_bytes_that_are_no_text_do_not_spoil_a_session(home: Path, tmp_path: Path) -> None:
+    words = ("stream", home / "int8", "--session", tmp_path / "s")
+    assert ostinato(*words, text="the 天".encode()[:-1]).returncode == 0
+    assert "not UTF-8" in ostinato(*words, text="cat\n").stderr
+    assert ostinato(*words, text="cat\n").stdout.startswith("cat\t")
+
+
+def test_a_name_that_is_no_open_stream_and_has_no_text_is_refused(home: Path) -> None:
+    done = ostinato("stream", home / "fp32", "--sessions", "--tokens", text="a\tthe cat\nb\t\nb\nthe cat\na\tthe\n")
+    assert (done.returncode, done.stdout.count("\n")) == (1, 2)
+    assert "line 4 of standard input has no tab, and 'the cat' is no open stream" in done.stderr
+    assert "line 2" in ostinato("stream", home / "fp32", "--sessions", text="a\tthe\n\n").stderr
+
+
+def test_what_is_no_model_for_here_is_told_apart(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "m.onnx").write_bytes(b"\x08\x07")
+    assert "onnxruntime" in ostinato("stream", tmp_path / "m.onnx").stderr
+    assert "no such run or file" in ostinato("stream", tmp_path / "nothing").stderr
+    assert "name its run" in ostinato("evaluate", home / "int8", home / "other.txt", "--dynamic", "0.1").stderr
 
 
 def test_a_session_of_another_model_is_refused_and_left_alone(home: Path, tmp_path: Path) -> None:

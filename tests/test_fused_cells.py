@@ -22,6 +22,7 @@ from ostinato.nn.fused.cells import KERNELS
 from ostinato.nn.fused.dropout import Dropout
 from ostinato.nn.fused.engine import Fused, Step, why_not
 from ostinato.nn.fused.weights import DroppedMatrix
+from ostinato.nn.heads.options import HeadOptions
 from ostinato.nn.networks import RecurrentNetwork, networks
 from ostinato.nn.options import KINDS, NPLMOptions
 from ostinato.nn.unroll import StackState
@@ -378,6 +379,10 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: network_of("rnn", hidden=8, activation="gelu"), "rnn with activation gelu has no kernels of its own"),
     (lambda: network_of("lstm", hidden=8, zoneout=0.1), "the kernels know no model.zoneout"),
     (lambda: network_of("gru", hidden=8, layers=2, skip=True), "the kernels know no model.skip"),
+    (
+        lambda: networks["lstm"](WORDS, KINDS["lstm"](hidden=8, head=HeadOptions("adaptive", (5,))), torch.ones(WORDS)),
+        "the kernels know no model.head.kind adaptive",
+    ),
     (lambda: networks["nplm"](WORDS, NPLMOptions()), "the kernels know recurrent networks only"),
     (lambda: network_of("lstm", hidden=8).requires_grad_(False), "some of its parameters are not to be trained"),
 ]

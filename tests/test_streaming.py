@@ -19,6 +19,7 @@ from ostinato.nn.lm import NeuralLM
 from ostinato.stream import Sessions, StreamModel, is_stream_file, open_model, save_model, surprise, top_k
 from ostinato.stream.cells import cells
 from ostinato.stream.matrix import PRECISIONS, Matrix, decoded, encoded
+from ostinato.stream.session import Session
 from ostinato.tasks.language.export import options_of
 from test_laws import NEURAL, VOCABULARY, neural
 
@@ -249,6 +250,11 @@ def test_saved_sessions_of_another_model_or_damaged_ones_are_refused() -> None:
     for wrong in (b"", b"nonsense", data[:-1], data[:-1] + b"x", data.replace(b'"format": 1', b'"format": 2')):
         with pytest.raises(FormatError):
             one.load(wrong)
+    waits = Session(one.model.init_state(1), (2,), (3,), b"th").to_bytes(one.fingerprint)
+    with pytest.raises(FormatError, match="text waits"):
+        one.load(waits)
+    with pytest.raises(FormatError, match="changed after saving"):
+        one.load(waits.replace(b'"7468"', b'"7469"'))
     assert len(one) == 1
 
 

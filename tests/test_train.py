@@ -142,6 +142,18 @@ def test_a_killed_run_resumes_bit_for_bit(number: signal.Signals, code: int, tex
     assert weights(parts) == weights(RunDir(whole))
 
 
+def test_a_resumed_run_tells_its_engine_again(text: Path, tmp_path: Path) -> None:
+    run = build.train(config(text, epochs=2), tmp_path / "run")
+    newest = run.checkpoints()[-1] / "state.safetensors"
+    newest.write_bytes(newest.read_bytes()[:-9])
+    build.resume(run.path)
+    (start,) = (event for event in run.events() if event["event"] == "start")
+    (resume,) = (event for event in run.events() if event["event"] == "resume")
+    assert {key: resume[key] for key in ("engine", "engine_reason")} == {
+        key: start[key] for key in ("engine", "engine_reason")
+    }
+
+
 def test_a_damaged_checkpoint_is_passed_over_and_told(text: Path, tmp_path: Path) -> None:
     plan = config(text, epochs=3)
     whole = build.train(plan, tmp_path / "whole")

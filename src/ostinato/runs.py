@@ -36,6 +36,9 @@ from ostinato.core.files import atomic_path, check_format, read_json, storage_er
 FORMAT = 1
 """Version of everything in a run directory; a newer one is refused."""
 
+FINISHED = ("epochs", "patience", "estimated")
+"""Why a run stops that has come to its end."""
+
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -107,6 +110,11 @@ class RunDir:
 
     def _require_model(self) -> None:
         if not (self.path / "model.safetensors").is_file():
+            if self.ending()[0] == "diverged":
+                raise FormatError(
+                    f"{self.path}: there is no trained model in this run, since its training diverged before the first "
+                    "was saved; train again with a smaller --train.learning-rate"
+                )
             raise FormatError(
                 f"{self.path}: there is no trained model in this run; if it was stopped early, "
                 f"`ostinato resume {self.path}` trains on, else restore model.safetensors"
@@ -147,6 +155,19 @@ class RunDir:
             except ValueError as fault:
                 raise FormatError(f"{path}:{number}: not a line of JSON ({fault}); delete the line") from None
         return events
+
+    def ending(self) -> tuple[str, int]:
+        """Why training stopped last, and at which step; no reason, "", while it goes on, after a kill, without a log.
+
+        Reasons: epochs, patience, estimated (an n-gram model), interrupted, diverged.
+        """
+        last = (self.events() or [{}])[-1]
+        return str(last.get("reason", "")) if last.get("event") == "stop" else "", int(last.get("step", 0))
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is left to train; a mixture is finished when it is made. Raises FormatError."""
+        return self.ending()[0] in FINISHED or (self.path / "members").is_dir()
 
     def cut_log(self, step: int) -> None:
         """Drop the events after `step`, which training is about to repeat, and a line cut short."""

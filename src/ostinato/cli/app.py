@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Sequence
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -76,12 +77,20 @@ def load_commands(words: Sequence[str] = ()) -> None:
 
 def main(words: list[str] | None = None) -> None:
     """Run the command line and exit with its code."""
+    speak_utf8()
     code = run(list(sys.argv[1:] if words is None else words))
     if threading.active_count() > 1:  # one that waits for standard input must not hold up the end
         with contextlib.suppress(OSError):
             sys.stdout.flush()
         os._exit(code)
     sys.exit(code)
+
+
+def speak_utf8() -> None:
+    """Write UTF-8 whatever the locale says: texts are UTF-8, and so is what is said about them."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors=stream.errors)
 
 
 def run(words: list[str]) -> int:

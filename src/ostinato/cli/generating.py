@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from ostinato.cli.app import app
-from ostinato.cli.talk import say, show_json
+from ostinato.cli.talk import say, show_json, tell_unfinished
 
 if TYPE_CHECKING:
     from ostinato.decode.strategy import Strategy
@@ -103,6 +103,7 @@ def generate(
         samples,
     )
     loaded = load(run)
+    tell_unfinished(loaded.run)
     ids, missing = task.prompt_ids(loaded, prompt, allow_unknown)
     if missing:
         say(f"outside the vocabulary, read as <unk>: {', '.join(missing)}")

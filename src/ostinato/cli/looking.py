@@ -73,15 +73,18 @@ def doctor(run: Path, *, json: bool = False) -> None:
     from ostinato.runs import RunDir
     from ostinato.train.doctor import diagnose
 
-    events = RunDir.open(run).events()
+    opened = RunDir.open(run)
+    events = opened.events()
     found = diagnose(events)
     if json:
         show_json({"run": str(run), "diagnoses": [diagnosis.to_json() for diagnosis in found]})
         return
     for diagnosis in found:
         print(f"{diagnosis.severity}: {diagnosis.name}\n  {diagnosis.finding}\n  {diagnosis.advice}")
-    trained = any(event["event"] in ("report", "stop") for event in events)
-    if not found:
+    if opened.finished and not any(event["event"] == "report" for event in events):
+        print("nothing to diagnose: this model was made in one go, not trained step by step")
+    elif not found:
+        trained = any(event["event"] in ("report", "stop") for event in events)
         print("healthy: nothing to report" if trained else "nothing was trained yet")
 
 

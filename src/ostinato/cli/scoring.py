@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from ostinato.cli.app import app
-from ostinato.cli.talk import count, duration, say, show_json, show_table, size, watching
+from ostinato.cli.talk import count, duration, say, show_json, show_table, size, tell_unfinished, watching
 
 if TYPE_CHECKING:
     from ostinato.core.progress import Watch
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from ostinato.tasks.language.companions import Companions
     from ostinato.tasks.language.compare import Row
     from ostinato.tasks.language.load import Loaded
+    from ostinato.text.stream import TokenStream
 
 Carried = Literal["fresh", "carried"]
 REGIMES: dict[Carried | None, str | None] = {None: None, "fresh": "sentence", "carried": "stream"}
@@ -96,18 +98,35 @@ def evaluate(
         raise ConfigError(f"--tune-on {companions.tune_on} is the text to be scored; tune on another one")
     with watching() as watch:
         loaded = load(run)
+        tell_unfinished(loaded.run)
+        stream = task.scored_stream(loaded, text, watch)
         if companions.tune_on == "valid" and not text and task.final_part(loaded) == "valid":
             raise ConfigError(f"{run} has no test text, so that valid is what is scored; name a text file")
-        along = make_companions(loaded, companions, REGIMES[state], watch)
-        score = task.evaluate(loaded, text, REGIMES[state], watch, along)
+        along = make_companions(loaded, companions, REGIMES[state], watch, stream)
+        score = task.evaluate_encoded(loaded, stream, REGIMES[state], watch, along)
     if json:
         show_json(score.to_json() | (along.to_json() if along else {}))
     else:
         print(score)
+    tell_doubtful(score, along)
     if max_ppl is not None and not score.perplexity <= max_ppl:
         say(f"perplexity {score.perplexity:.2f} is above --max-ppl {max_ppl:g}")
         return THRESHOLD_MISSED
     return 0
+
+
+def tell_doubtful(score: Score, along: Companions | None) -> None:
+    """Warn of a perplexity that means little."""
+    if score.unknown > score.count / 2:
+        say(
+            f"warning: {score.unknown / score.count:.0%} of the tokens are unknown to the model; such a perplexity "
+            "means little, so check the text, or train with a vocabulary that covers it"
+        )
+    if along is not None and along.dynamic is not None and not isfinite(score.perplexity):
+        say(
+            f"warning: the perplexity is {score.perplexity}, since --dynamic {along.dynamic.rate:g} is too large; "
+            "give a smaller rate, or `--dynamic tune --tune-on valid`"
+        )
 
 
 def require_whole(options: CompanionOptions) -> None:
@@ -125,8 +144,15 @@ def require_whole(options: CompanionOptions) -> None:
         raise ConfigError("--tune-on has nothing to tune; add --cache SIZE or --dynamic tune")
 
 
-def make_companions(loaded: Loaded, options: CompanionOptions, regime: str | None, watch: Watch) -> Companions | None:
-    """What goes along with a model, its open numbers tuned if that is asked for; None for nothing."""
+def make_companions(
+    loaded: Loaded, options: CompanionOptions, regime: str | None, watch: Watch, scored: TokenStream
+) -> Companions | None:
+    """What goes along with a model, its open numbers tuned if that is asked for; None for nothing.
+
+    scored: the text to be scored. Raises ConfigError if they would be tuned on it.
+    """
+    from ostinato.core.errors import ConfigError
+
     if options.cache is None and options.dynamic is None:
         return None
     from ostinato.tasks.language import companions as task
@@ -146,6 +172,8 @@ def make_companions(loaded: Loaded, options: CompanionOptions, regime: str | Non
     task.check(loaded, chosen)
     own = options.tune_on == "valid"
     stream = own_stream(loaded, "valid") if own else encode_texts(loaded, (options.tune_on,), watch)
+    if task.holds(scored, stream):
+        raise ConfigError(f"--tune-on {options.tune_on} is the text to be scored; tune on another one")
     chosen = task.tune(loaded, stream, regime or loaded.regime, chosen, watch)
     say(f"tuned on {stream.data}: {chosen}")
     return chosen

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import select
+import signal
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain
 from math import exp
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ostinato.cli.app import app
-from ostinato.cli.talk import say, show_json, size, watching
+from ostinato.cli.talk import say, show_json, size, tell_unfinished, watching
 
 if TYPE_CHECKING:
     from ostinato.tasks.language.export import Exported
@@ -58,11 +62,13 @@ def export(
         Print one JSON object.
     """
     from ostinato.core.errors import ConfigError
+    from ostinato.runs import RunDir
     from ostinato.tasks.language.export import export as task
 
     if unmeasured and measure:
         raise ConfigError("--unmeasured and --measure contradict each other; leave one out")
     with watching() as watch:
+        tell_unfinished(RunDir(run))
         exported = task(run, out, precision, measure, not unmeasured, watch)
     if json:
         show_json(exported.to_json())
@@ -118,7 +124,8 @@ def stream(
     top_k:
         How many of the likeliest next tokens to tell; 0 for none.
     session:
-        Go on from the state in this file if it exists, and leave the last state there.
+        Go on from the state in this file if it exists, and leave the last state there, with the beginning of a
+        word that has not ended yet.
     sessions:
         Each input line is NAME, a tab, and text for the stream of that name; NAME alone ends its stream. Answers
         begin with the name.
@@ -140,26 +147,93 @@ def stream(
 
 
 def follow_one(loaded: Loaded, follower: Follower, tokens: bool, session: Path | None, json: bool) -> None:
-    """Answer the text on standard input; its state is saved however it ends."""
+    """Answer the text on standard input; with a session, it may end or be stopped anywhere and go on later."""
     from ostinato.core.files import write_bytes
-
-    if session is not None and session.exists():
-        follower.load("", session.read_bytes())
-    try:
-        show_answers(follow_text(loaded, follower, tokens), json, False)
-    finally:
-        if session is not None:
-            write_bytes(session, follower.save(""))
-
-
-def follow_text(loaded: Loaded, follower: Follower, tokens: bool) -> Iterator[Answer]:
-    """The answers to the text on standard input, as it comes."""
-    from ostinato.tasks.language.follow import ids_of, text_reader
+    from ostinato.tasks.language.follow import follow_text, text_reader
 
     reader = text_reader(loaded, tokens)
-    while data := os.read(sys.stdin.fileno(), READ):
-        yield from follower.read({"": ids_of(loaded, reader.feed(data))})
-    yield from follower.read({"": ids_of(loaded, reader.end())})
+    if session is None:
+        show_answers(follow_text(loaded, follower, reader, standard_input(), True), json, False)
+        return
+    left = resume(follower, session)
+    with Stopping.handled() as stopping:
+        parts = chain([left], standard_input(stopping))
+        try:
+            show_answers(stopping.between(follow_text(loaded, follower, reader, parts, False)), json, False)
+        finally:
+            write_bytes(session, follower.save("", reader.unread))
+    if reader.unread:
+        say(f"{len(reader.unread):,} bytes wait in {session} for the end of their word")
+
+
+def resume(follower: Follower, session: Path) -> bytes:
+    """Let the stream go on where the file left it, if there is one; return the bytes to be read first."""
+    from ostinato.core.errors import FormatError, MismatchError
+
+    if not session.exists():
+        return b""
+    try:
+        return follower.load("", session.read_bytes())
+    except (FormatError, MismatchError) as fault:
+        raise type(fault)(f"{session}: {fault} (remove the file, or name another one)") from None
+
+
+class Stopping:
+    """Ctrl-C, which must not fall between a token that is taken and its answer: it waits until that is printed.
+
+    While input is awaited nothing is under way and it stops at once, as a second one always does.
+    """
+
+    def __init__(self) -> None:
+        self.asked = self.idle = False
+
+    @classmethod
+    @contextmanager
+    def handled(cls) -> Iterator[Stopping]:
+        """Let it decide about Ctrl-C in a block."""
+        stopping = cls()
+        before = signal.signal(signal.SIGINT, stopping.interrupt)
+        try:
+            yield stopping
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def interrupt(self, *_: Any) -> None:
+        """Ctrl-C has come."""
+        if self.idle or self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+
+    def check(self) -> None:
+        """Stop if that was asked for."""
+        if self.asked:
+            self.asked = False  # so that one more does not disturb saving
+            raise KeyboardInterrupt
+
+    def wait(self) -> None:
+        """Return when there is input, or its end."""
+        self.idle = True
+        try:
+            self.check()
+            select.select([sys.stdin.fileno()], [], [])
+        finally:
+            self.idle = False
+
+    def between(self, answers: Iterator[Answer]) -> Iterator[Answer]:
+        """The answers, each unless it is time to stop."""
+        for answer in answers:
+            yield answer
+            self.check()
+
+
+def standard_input(stopping: Stopping | None = None) -> Iterator[bytes]:
+    """The bytes of standard input as they come."""
+    while True:
+        if stopping is not None:
+            stopping.wait()
+        if not (data := os.read(sys.stdin.fileno(), READ)):
+            return
+        yield data
 
 
 def follow_many(loaded: Loaded, follower: Follower, tokens: bool) -> Iterator[Answer]:
@@ -167,7 +241,7 @@ def follow_many(loaded: Loaded, follower: Follower, tokens: bool) -> Iterator[An
     from ostinato.tasks.language.follow import read_lines
 
     held, count = b"", 0
-    while data := os.read(sys.stdin.fileno(), READ):
+    for data in standard_input():
         *lines, held = (held + data).split(b"\n")
         yield from read_lines(loaded, follower, lines, count, tokens)
         count += len(lines)

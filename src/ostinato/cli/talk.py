@@ -6,11 +6,14 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ostinato.core.progress import Progress, Watch, unwatched
+
+if TYPE_CHECKING:
+    from ostinato.runs import RunDir
 
 PLAIN_SECONDS = 10.0  # between progress lines where standard error is not a terminal
 
@@ -29,6 +32,20 @@ def say(text: str, level: int = 1) -> None:
     """A remark for a person, on standard error."""
     if loudness.level >= level:
         print(text, file=sys.stderr, flush=True)
+
+
+def tell_unfinished(run: RunDir) -> None:
+    """Say that a run whose model is about to be used was not trained to its end."""
+    from ostinato.core.errors import FormatError
+
+    with suppress(FormatError):  # a damaged log is no reason not to use the model
+        if not run.path.is_dir() or not run.events() or run.finished:
+            return
+        reason, step = run.ending()
+        if reason == "diverged":
+            say(f"{run}: training diverged at step {step:,}; this is its best model before that")
+        else:
+            say(f"this run is unfinished (step {step:,}); `ostinato resume {run}` trains on")
 
 
 def show_json(content: Any) -> None:

@@ -85,10 +85,14 @@ def resume(run: Path, *, tensorboard: bool = False, json: bool = False) -> None:
     json:
         Print the result as one JSON object.
     """
+    from ostinato.runs import RunDir
     from ostinato.tasks.language import build
 
+    before = RunDir.open(run).events()
     with watching() as watch:
         done = build.resume(run, callbacks(watch, tensorboard))
+    if leads() and done.finished and done.events() == before:  # a damaged checkpoint makes a finished run train again
+        say(f"{run} is finished: nothing was left to do")
     finish(done, json)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,17 +18,19 @@ from ostinato.core.errors import FormatError, StorageError
 def atomic_path(target: Path, forced: bool = True) -> Iterator[Path]:
     """A temporary path beside `target` that replaces it when the block ends well, and vanishes otherwise.
 
+    Its permissions are those of any new file.
     forced: wait until the disk has it; for large files that can be made again that would take too long.
     Raises StorageError if the disk is full or the folder cannot be written.
     """
     temporary = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+        part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+        handle = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
+        temporary, mode = part, os.fstat(handle).st_mode  # the umask is in it
         os.close(handle)
-        temporary = Path(name)
-        temporary.chmod(0o644)
         yield temporary
+        temporary.chmod(mode)  # a writer may have put a file of its own there
         if forced:
             with temporary.open("rb") as written:
                 os.fsync(written.fileno())

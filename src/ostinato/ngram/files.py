@@ -16,11 +16,12 @@ from ostinato.text.pipeline import Pipeline
 from ostinato.text.tokenise import Blank
 
 
-def open_any(path: str | Path, watch: Watch = unwatched) -> Stored:
+def open_any(path: str | Path, watch: Watch = unwatched, others: str = "") -> Stored:
     """The model in a file, which is known by how it begins, whatever its name.
 
     Ours are memory-mapped; ARPA files, packed or not, and KenLM's binary files are read whole, and count as cut
-    at white space. Raises FormatError or DataError if it cannot be read or is none of these.
+    at white space. others: what else the caller takes, for the message, as "a run or ".
+    Raises FormatError or DataError if it cannot be read or is none of these.
     """
     path = Path(path)
     if is_model_file(path):
@@ -32,7 +33,7 @@ def open_any(path: str | Path, watch: Watch = unwatched) -> Stored:
     if not path.exists():
         raise DataError(f"{path}: no such file")
     what = "a folder" if path.is_dir() else "no model file of ours, no ARPA file and no binary file of KenLM"
-    raise DataError(f"{path}: {what}; give a file that `ostinato ngram estimate`, lmplz or build_binary made")
+    raise DataError(f"{path}: {what}; give {others}a file that `ostinato ngram estimate`, lmplz or build_binary made")
 
 
 def _read(found: Read, **about: Any) -> Stored:

@@ -27,17 +27,28 @@ ROWS = 16  # sessions a new slab has room for; it doubles when they are used up
 
 @dataclass(frozen=True)
 class Session:
-    """One stream: its state (one row), and ids that came but were not read yet."""
+    """One stream: its state (one row), and what came but was not read yet.
+
+    waiting: ids that were answered. unanswered: the ids after them. unread: the bytes after these, which are no whole
+    piece yet.
+    """
 
     state: State
     waiting: tuple[int, ...] = ()
+    unanswered: tuple[int, ...] = ()
+    unread: bytes = b""
 
     def to_bytes(self, model: str) -> bytes:
         """The session as bytes; model: the fingerprint of the model it belongs to."""
         body = states.to_bytes(self.state)
-        digest = hashlib.sha256(body).hexdigest()[:16]
-        header = {"ostinato": "session", "format": FORMAT, "model": model, "digest": digest, "waiting": self.waiting}
-        return json.dumps(header).encode() + b"\n" + body
+        came = {"waiting": self.waiting, "unanswered": self.unanswered, "unread": self.unread.hex()}
+        header = {"ostinato": "session", "format": FORMAT, "model": model, "digest": self._digest(body)}
+        return json.dumps(header | came).encode() + b"\n" + body
+
+    def _digest(self, body: bytes) -> str:
+        """What says whether the session, whose state is `body`, was changed after saving."""
+        came = json.dumps([self.waiting, self.unanswered, self.unread.hex()])
+        return hashlib.sha256(came.encode() + body).hexdigest()[:16]
 
     @classmethod
     def from_bytes(cls, data: bytes, model: str, like: State) -> Session:
@@ -49,9 +60,10 @@ class Session:
         try:
             header = json.loads(head)
             made_by, digest, newest = str(header["model"]), str(header["digest"]), int(header["format"])
-            waiting = tuple(int(token) for token in header["waiting"])
-        except (ValueError, TypeError, KeyError) as fault:
-            raise FormatError(f"these {len(data)} bytes are not a saved session ({fault!r}); begin a new one") from None
+            waiting, unanswered = (tuple(int(token) for token in header[name]) for name in ("waiting", "unanswered"))
+            unread = bytes.fromhex(header["unread"])
+        except (ValueError, TypeError, KeyError):
+            raise FormatError(f"these {len(data)} bytes are not a saved session; begin a new one") from None
         if newest > FORMAT:
             raise FormatError(f"a session of format {newest}, this version reads up to {FORMAT}; upgrade Ostinato")
         if made_by != model:
@@ -59,9 +71,9 @@ class Session:
                 f"the session belongs to model {made_by[:12]}, this one is {model[:12]}; "
                 "step it with the model it was made with, or begin a new one"
             )
-        if hashlib.sha256(body).hexdigest()[:16] != digest:
+        if cls((), waiting, unanswered, unread)._digest(body) != digest:
             raise FormatError("the session was cut short or changed after saving; begin a new one")
-        return cls(states.from_bytes(body, like), waiting)
+        return cls(states.from_bytes(body, like), waiting, unanswered, unread)
 
 
 class Sessions:
@@ -129,7 +141,10 @@ class Sessions:
 
     def load(self, data: bytes) -> int:
         """The number of a new session that goes on where a saved one was. Raises as `Session.from_bytes` does."""
-        return self.open(Session.from_bytes(data, self.fingerprint, self._fresh).state)
+        session = Session.from_bytes(data, self.fingerprint, self._fresh)
+        if session.waiting or session.unanswered or session.unread:
+            raise FormatError("text waits in this session; go on with it by `ostinato stream --session`")
+        return self.open(session.state)
 
     def _rows_of(self, numbers: Sequence[int] | Ids) -> Ids:
         try:

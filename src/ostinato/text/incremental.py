@@ -36,11 +36,17 @@ class Reader:
         ready, self._pending = self._pending + self._decoded(b"", True), ""
         return self._pieces(ready)
 
+    @property
+    def unread(self) -> bytes:
+        """The bytes still held back: fed to another reader, they and what follows give the same pieces."""
+        return self._pending.encode() + self._decoder.getstate()[0]
+
     def _decoded(self, data: bytes, final: bool) -> str:
         held = len(self._decoder.getstate()[0])
         try:
             text = self._decoder.decode(data, final)
         except UnicodeDecodeError as fault:
+            self._decoder.reset()  # no later text can mend the character
             raise DataError(
                 f"byte {self._bytes - held + fault.start + 1:,} of this text is not UTF-8; send UTF-8 text"
             ) from None

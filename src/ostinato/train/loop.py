@@ -139,7 +139,9 @@ class Trainer:
         for event in self.run.events():
             self.doctor.see(event)
         if not self.at.ended:
-            self._log({"event": "resume", "damaged": damaged, "processes": self.ranks.size})
+            about = self.learner.start_event()
+            engine: dict[str, Any] = {key: about[key] for key in ("engine", "engine_reason") if key in about}
+            self._log({"event": "resume", "damaged": damaged, "processes": self.ranks.size, **engine})
         for name in damaged:
             self.warn(damaged_checkpoint(name, self.at.step))
 
@@ -268,11 +270,11 @@ class Trainer:
     def _diverged(self, nats: float, norm: float) -> None:
         name, value = monitor.first_not_finite(self.network) or ("none", nats)
         what = "gradient" if math.isfinite(nats) else "loss"
+        kept = [path.name for path in self.run.checkpoints()]
         self._log(
             {"event": "diverged", "epoch": self.at.epoch, "batch": self.at.batch, "what": what}
-            | {"parameter": name, "value": str(value)}
+            | {"parameter": name, "value": str(value), "checkpoint": kept[-1] if kept else None}
         )
-        kept = [path.name for path in self.run.checkpoints()]
         self._stop("diverged")
         raise DivergedError(
             f"{self.run}: the {what} is {value} at step {self.at.step + 1} (epoch {self.at.epoch + 1}, batch "

@@ -28,6 +28,7 @@ def not_finite(history: History) -> Diagnosis | None:
         return None
     parameter = event.get("parameter", "none")
     where = "" if parameter == "none" else f", first in {parameter}"
+    saved = ", and what was saved before is good" if event.get("checkpoint") else ""
     update = event["step"] + 1
     evidence: Evidence = {"update": update, "epoch": event.get("epoch", 0) + 1, "batch": event.get("batch", 0) + 1}
     evidence |= {"what": event["what"], "parameter": parameter, "value": str(event["value"])}
@@ -37,7 +38,7 @@ def not_finite(history: History) -> Diagnosis | None:
         "not-finite",
         "fault",
         f"the {event['what']} became {event['value']} in update {update:,} (epoch {evidence['epoch']}, batch "
-        f"{evidence['batch']}){where}; training stopped, and what was saved before is good",
+        f"{evidence['batch']}){where}; training stopped{saved}",
         "look for NaN or Inf in the first weights and the data"
         if update == 1
         else "train again with a smaller --train.learning-rate, --train.clip norm or a smaller --train.clip-at",
@@ -55,6 +56,8 @@ def context_unused(history: History) -> Diagnosis | None:
     waited = history.finished or history.step >= PLATEAU
     if not (waited and AROUND[0] * unigram < now < AROUND[1] * unigram and abs(before - now) < STILL * before):
         return None
+    if history.last is not None and history.last.valid < AROUND[0] * unigram:
+        return None  # dropout can keep the training loss up
     return Diagnosis(
         "context-unused",
         "warning",

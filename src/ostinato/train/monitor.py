@@ -11,10 +11,11 @@ Every event is one line of log.jsonl:
     probe    step, gradients {parameter: norm}, through_time [layer][step] (norm of d loss at the last step /
              d output at each step, the newest last), activations [layer] {gate: {low, high, mean, dead}}
     sample   step, text [..], repeated (share of 4-grams seen before), distinct (distinct-2)
-    diverged step, epoch, batch, what ("loss" or "gradient"), parameter (the first that is not finite), value
+    diverged step, epoch, batch, what ("loss" or "gradient"), parameter (the first that is not finite), value,
+             checkpoint (the newest one, or null)
     stop     step, reason ("epochs" | "patience" | "interrupted" | "diverged"), best (lowest validation loss or
              null), best_step, seconds, peak_memory (bytes, of the GPU or of the first process)
-    resume   step, damaged (names of checkpoints that could not be read), processes
+    resume   step, damaged (names of checkpoints that could not be read), processes, engine, engine_reason
 
 Losses are nats a token. `low` and `high` are the shares of a gate's values within 0.01 of the two ends of
 its range; `dead` the share of units that never leave zero (relu).

@@ -52,8 +52,16 @@ def why_not(network: Network) -> str | None:
         return f"{network.kind} with activation {getattr(options, 'activation', None)} has no kernels of its own"
     for field in dataclasses.fields(plain):
         if field.name not in KNOWN and getattr(options, field.name) != getattr(plain, field.name):
-            return f"the kernels know no model.{field.name}"
+            return f"the kernels know no model.{field.name}{inner(getattr(options, field.name))}"
     return None
+
+
+def inner(options: object) -> str:
+    """Of a group of options, the first that is not as it is if nobody sets it, as `.kind adaptive`; else nothing."""
+    if not dataclasses.is_dataclass(options) or isinstance(options, type):
+        return ""
+    values = ((field.name, getattr(options, field.name), field.default) for field in dataclasses.fields(options))
+    return next((f".{name} {value}" for name, value, default in values if value != default), "")
 
 
 class Fused:

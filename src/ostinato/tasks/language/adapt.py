@@ -19,6 +19,7 @@ from ostinato.core.vocabulary import Ids, Vocabulary
 from ostinato.mix import Mixture
 from ostinato.nn.lm import NeuralLM
 from ostinato.nn.networks import Network
+from ostinato.stream.model import StreamModel
 from ostinato.tasks.language.reading import Segment, before_lines
 
 MEASURED = 500  # segments of the training text from which the size of gradients is known
@@ -62,6 +63,8 @@ def thawed(model: LanguageModel) -> tuple[LanguageModel, list[Network]]:
         return Mixture([copied(member) for member in part.members], part.weights) if isinstance(part, Mixture) else part
 
     made = copied(model)
+    if isinstance(model, StreamModel):
+        raise MismatchError("dynamic evaluation needs weights that learn, but this is an export; name its run instead")
     if not networks:
         raise MismatchError("dynamic evaluation needs a neural model, or a mixture with one; this one cannot learn")
     return made, networks

@@ -290,6 +290,13 @@ def tune_cache(loaded: Loaded, text: Text, companions: Companions, watch: Watch)
     return best[1]
 
 
+def holds(stream: TokenStream, other: TokenStream) -> bool:
+    """Whether a text is another one, or one of its documents is, whatever their names; by their ids."""
+    ends = np.append(stream.starts[1:], len(stream)).tolist()
+    spans = [(0, len(stream)), *zip(stream.starts.tolist(), ends, strict=True)]
+    return any(end - begin == len(other) and np.array_equal(stream.ids[begin:end], other.ids) for begin, end in spans)
+
+
 def beginning(stream: TokenStream, tokens: int) -> TokenStream:
     """The whole lines at the beginning of a text that hold at most that many tokens, or its first line."""
     starts = np.append(stream.line_starts, len(stream))

@@ -172,8 +172,23 @@ def evaluate(
     regime: None for the one the run was trained in. companions: a cache, learning while reading.
     Raises DataError, FormatError, and with companions ConfigError and MismatchError.
     """
+    return evaluate_encoded(loaded, scored_stream(loaded, texts, watch), regime, watch, companions)
+
+
+def scored_stream(loaded: Loaded, texts: Sequence[str], watch: Watch = unwatched) -> TokenStream:
+    """Text files as a stream, or what the run is measured on if none is given. Raises DataError."""
+    return encode_texts(loaded, texts, watch) if texts else final_stream(loaded)
+
+
+def evaluate_encoded(
+    loaded: Loaded,
+    stream: TokenStream,
+    regime: str | None = None,
+    watch: Watch = unwatched,
+    companions: Companions | None = None,
+) -> Score:
+    """As `evaluate`, on an encoded text."""
     regime = regime or loaded.regime
-    stream = encode_texts(loaded, texts, watch) if texts else final_stream(loaded)
     if companions:
         from ostinato.tasks.language.companions import evaluate_with
 
@@ -197,7 +212,10 @@ def own_stream(loaded: Loaded, part: str) -> TokenStream:
 
 def final_stream(loaded: Loaded) -> TokenStream:
     """The text a finished run is measured on: its test text, or its validation text if it has no other."""
-    return own_stream(loaded, final_part(loaded))
+    part = final_part(loaded)
+    if not (loaded.run.path / "data" / part).is_dir():
+        raise DataError(f"{loaded.run} has no test or validation text of its own; name a text file")
+    return own_stream(loaded, part)
 
 
 def final_part(loaded: Loaded) -> str:

@@ -19,9 +19,7 @@ from ostinato.stream.matrix import Precision
 from ostinato.stream.model import StreamModel
 from ostinato.stream.store import save_model
 from ostinato.tasks.language.evaluate import encode_texts, evaluate_stream, own_stream
-from ostinato.tasks.language.load import Loaded, load
-
-ONNX_ENDING = ".onnx"
+from ostinato.tasks.language.load import ONNX_ENDING, Loaded, load
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import hashlib
 import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -62,19 +62,39 @@ class Follower:
         self._numbers: dict[str, int] = {}
         self._expected: dict[str, LogProbs] = {}  # the log-probs [V] of each stream's next token
         self._before: dict[str, Session] = {}
+        self._arrived: dict[str, deque[int]] = {}  # what is not answered yet; never empty
+
+    def __contains__(self, name: str) -> bool:
+        """Whether a stream of that name is open."""
+        return name in self._numbers
 
     def read(self, arrived: Mapping[str, Iterable[int]]) -> Iterator[Answer]:
-        """An answer for every id that arrived, in the order of each stream; streams are read side by side."""
-        waiting = {name: deque(ids) for name, ids in arrived.items()}
-        while names := [name for name, ids in waiting.items() if ids]:
+        """An answer for every id that arrived, in the order of each stream; streams are read side by side.
+
+        What is left when it is stopped is answered first the next time.
+        """
+        for name, ids in arrived.items():
+            if came := deque(ids):
+                self._arrived.setdefault(name, deque()).extend(came)
+        while names := list(self._arrived):
             for begin in range(0, len(names), TOGETHER):
                 some = names[begin : begin + TOGETHER]
-                yield from self._step(some, [waiting[name].popleft() for name in some])
+                yield from self._step(some, [self._next_id(name) for name in some])
+
+    def _next_id(self, name: str) -> int:
+        token = self._arrived[name].popleft()
+        if not self._arrived[name]:
+            del self._arrived[name]
+        return token
+
+    def open(self, name: str) -> None:
+        """Begin a stream, unless it is open."""
+        if name not in self._numbers:
+            self._place(name, self._start, self._begin)
 
     def _step(self, names: Sequence[str], ids: Sequence[int]) -> list[Answer]:
         for name in names:
-            if name not in self._numbers:
-                self._place(name, self._start, self._begin)
+            self.open(name)
         log_probs = [float(self._expected[name][token]) for name, token in zip(names, ids, strict=True)]
         ends = [self.fresh_lines and token == self.vocabulary.stop for token in ids]
         going = [(name, token) for name, token, end in zip(names, ids, ends, strict=True) if not end]
@@ -86,7 +106,7 @@ class Follower:
             self._expected.update((name, row) for (name, _), row in zip(going, rows, strict=True))
         for name, end in zip(names, ends, strict=True):
             if end:
-                self.close(name)
+                self._forget(name)
                 self._place(name, self._start, self._begin)
         pieces = self.vocabulary.pieces
         nexts = self._nexts(names)
@@ -109,21 +129,36 @@ class Follower:
 
     def close(self, name: str) -> None:
         """Forget a stream; its name begins anew when it is heard again. Nothing happens if it is not open."""
+        self._arrived.pop(name, None)
         if name in self._numbers:
-            self.sessions.close(self._numbers.pop(name))
-            del self._expected[name]
-            self._before.pop(name, None)
+            self._forget(name)
 
-    def save(self, name: str) -> bytes:
-        """A stream as bytes, for `load`: its state before the last token, and that token."""
+    def _forget(self, name: str) -> None:
+        """Close a stream that goes on with what arrived."""
+        self.sessions.close(self._numbers.pop(name))
+        del self._expected[name]
+        self._before.pop(name, None)
+
+    def save(self, name: str, unread: bytes = b"") -> bytes:
+        """A stream as bytes, for `load`: its state before the last token, that token, and what is not answered yet.
+
+        unread: bytes that came after all that and are no whole token yet.
+        """
         assert self.kept
-        return self._before.get(name, self._begin).to_bytes(self.fingerprint)
+        came = tuple(self._arrived.get(name, ()))
+        return replace(self._before.get(name, self._begin), unanswered=came, unread=unread).to_bytes(self.fingerprint)
 
-    def load(self, name: str, data: bytes) -> None:
-        """Let a stream go on where a saved one was. Raises FormatError, MismatchError."""
+    def load(self, name: str, data: bytes) -> bytes:
+        """Let a stream go on where a saved one was; return its unread bytes. Raises FormatError, MismatchError.
+
+        What was not answered is answered by the next `read`.
+        """
         session = Session.from_bytes(data, self.fingerprint, self._begin.state)
         self.close(name)
         self._place(name, self._read(session), session)
+        if session.unanswered:
+            self._arrived[name] = deque(session.unanswered)
+        return session.unread
 
     def _place(self, name: str, reached: tuple[LogProbs, State], session: Session) -> None:
         self._expected[name] = reached[0]
@@ -151,13 +186,24 @@ def ids_of(loaded: Loaded, pieces: Sequence[str]) -> list[int]:
     return found
 
 
+def follow_text(
+    loaded: Loaded, follower: Follower, reader: Reader, parts: Iterable[bytes], ends: bool
+) -> Iterator[Answer]:
+    """The answers to one text that comes in parts; ends: whether its last word is whole when they end."""
+    for data in parts:
+        yield from follower.read({"": ids_of(loaded, reader.feed(data))})
+    if ends:
+        yield from follower.read({"": ids_of(loaded, reader.end())})
+
+
 def read_lines(
     loaded: Loaded, follower: Follower, lines: Sequence[bytes], before: int, tokens: bool
 ) -> Iterator[Answer]:
     """The answers to lines `NAME<TAB>text`, each for the stream of that name; NAME alone ends its stream.
 
     A line of raw text ends in `</s>`, one of tokens only with the tokens it names. before: how many lines came
-    earlier. Raises DataError for a line that is not UTF-8, after answering those before it.
+    earlier. Raises DataError for a line that is not UTF-8, or is no name of an open stream and has no tab, after
+    answering those before it.
     """
     arrived: dict[str, list[int]] = {}
     for number, line in enumerate(lines, before + 1):
@@ -169,8 +215,14 @@ def read_lines(
         if text is None:
             yield from follower.read(arrived)
             arrived = {}
+            if name not in follower:
+                raise DataError(
+                    f"line {number} of standard input has no tab, and {name[:40]!r} is no open stream; "
+                    "write NAME, a tab and the text, or the name of an open stream alone to end it"
+                )
             follower.close(name)
         else:
+            follower.open(name)
             pieces = text.split() if tokens else [*loaded.pipeline.pieces(text), STOP]
             arrived.setdefault(name, []).extend(ids_of(loaded, pieces))
     yield from follower.read(arrived)

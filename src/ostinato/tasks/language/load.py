@@ -18,6 +18,8 @@ from ostinato.text.pipeline import Pipeline
 if TYPE_CHECKING:
     from ostinato.text.scan import Encoder
 
+ONNX_ENDING = ".onnx"
+
 OLD_NAMES = {"output": "head.weight", "output_bias": "head.bias"}
 """Arrays of models saved before output layers were parts of their own."""
 
@@ -64,6 +66,8 @@ def load(path: str | Path) -> Loaded:
     """
     if Path(path).is_file():
         return load_file(Path(path))
+    if not Path(path).exists():
+        raise FormatError(f"{path}: no such run or file; `ostinato train --run-dir {path}` makes a run")
     run = RunDir.open(path)
     vocabulary = Vocabulary.load(run.path / "data" / "vocabulary.json")
     pipeline = Pipeline.load(run.path / "data" / "text.json")
@@ -89,9 +93,11 @@ def load_file(path: Path) -> Loaded:
         export = open_export(path)
         kind, pipeline = f"{export.model.kind} {export.model.precision}", Pipeline.from_json(export.text)
         return Loaded(run, kind, export.model, pipeline, str(export.about.get("regime", "sentence")), export.about)
+    if path.name.lower().endswith(ONNX_ENDING):
+        raise FormatError(f"{path}: ONNX is for onnxruntime; `ostinato export` to another ending makes a file for here")
     from ostinato.ngram.files import open_any
 
-    stored = open_any(path)
+    stored = open_any(path, others="a run, an export, or ")
     regime = str(stored.about.get("regime", "sentence"))
     return Loaded(run, "ngram", stored.model, stored.pipeline, regime, stored.about, stored.words)
 
