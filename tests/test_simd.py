@@ -40,10 +40,10 @@ shapes = pytest.mark.parametrize(("rows", "panels"), SHAPES)
 def compiled(kind, rows, panels, how):
     """The tile as a function; not cached on disk, where Numba would not see that simd.py has changed."""
     if how == "plain":
-        tile = simd.make_tile(kind, rows, panels)
+        tile, group = simd.make_strided_tile(kind, rows, panels), simd.KINDS[kind][0]
 
         def run(a, a0, a_row, a_step, b, b0, b_row, length, c, c0, c_row, add, kept):
-            tile(a, a0, a_row, b, b0, b_row, length, c, c0, c_row, add)
+            tile(a, a0, a_row, group, b, b0, b_row, length, c, c0, c_row, add)
 
     elif how == "strided":
         tile = simd.make_strided_tile(kind, rows, panels)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, SupportsFloat
 
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+from ostinato.kernels import maths
 from ostinato.kernels.shuffle import rounded
 from ostinato.kernels.simd import WIDTH, place_of
 
@@ -18,9 +19,9 @@ TOKENS = 4 * WIDTH
 """Columns of a tile: four registers."""
 
 
-def _all(number: float) -> Any:
+def _all(number: SupportsFloat) -> Any:
     """A vector of one number, which must be a float32."""
-    return ir.Constant(_FLOATS, [number] * WIDTH)
+    return ir.Constant(_FLOATS, [float(number)] * WIDTH)
 
 
 def _add_product(builder: Any, x: Any, y: Any, z: Any) -> Any:
@@ -36,13 +37,13 @@ def _larger(builder: Any, x: Any, y: Any) -> Any:
 
 def _exponential(builder: Any, x: Any) -> Any:
     """e^x for x <= 0 as `maths.exp32` computes it: 2^n by its bits times a polynomial; NaN stays NaN."""
-    x = _larger(builder, _all(-87.0), x)
-    shifted = _add_product(builder, x, _all(1.4426950216293335), _all(12582912.0))
-    whole = builder.fsub(shifted, _all(12582912.0))
-    r = _add_product(builder, whole, _all(-0.693359375), x)
-    r = _add_product(builder, whole, _all(0.00021219444170128554), r)
-    tail = _all(0.0013951711356639862)
-    for coefficient in (0.008368225768208504, 0.04166637361049652, 0.16666656732559204, 0.5):
+    x = _larger(builder, _all(maths.LEAST), x)
+    shifted = _add_product(builder, x, _all(maths.LOG2_E), _all(maths.ROUNDER))
+    whole = builder.fsub(shifted, _all(maths.ROUNDER))
+    r = _add_product(builder, whole, _all(-maths.LN2_HIGH), x)
+    r = _add_product(builder, whole, _all(-maths.LN2_LOW), r)
+    tail = _all(maths.C6)
+    for coefficient in (maths.C5, maths.C4, maths.C3, maths.C2):
         tail = _add_product(builder, tail, r, _all(coefficient))
     value = builder.fadd(_add_product(builder, builder.fmul(r, r), tail, r), _all(1.0))
     power = builder.shl(builder.bitcast(shifted, _WORDS), ir.Constant(_WORDS, [23] * WIDTH))

@@ -188,34 +188,15 @@ def _store(builder: Any, value: Any, place: Any, mask: Any) -> None:
     builder.call(cgutils.get_or_insert_function(builder.module, kind, name), arguments)
 
 
-def make_tile(kind: str, rows: int, panels: int) -> Any:
-    """`tile(a, a_place, a_stride, b, b_place, b_stride, length, c, c_place, c_stride, add)` for kernels.
-
-    Writes (add = 0) or adds (add = 1) to c the product of `rows` rows of a with `panels` packed panels of b.
-    Places are element numbers in the arrays' memory; strides are elements between rows of a and c, and between panels
-    of b. length: steps of the inner axis, at least 1, each of 1 (float32), 2 (bfloat16, arrays of uint16) or
-    4 (int8; a uint8, b int8, c int32) numbers. Nothing is checked.
-    """
-
-    def tile(typing, a, a_place, a_stride, b, b_place, b_stride, length, c, c_place, c_stride, add):
-        place = types.int64
-        signature = types.void(a, place, place, b, place, place, place, c, place, place, place)
-
-        def generate(context, builder, signature, arguments):
-            full = types.void(a, place, place, place, b, place, place, place, c, place, place, place)
-            arguments = [*arguments[:3], _I64(KINDS[kind][0]), *arguments[3:]]
-            return _emit(context, builder, full, arguments, kind, rows, panels, False)
-
-        return signature, generate
-
-    return intrinsic(tile)
-
-
 def make_strided_tile(kind: str, rows: int, panels: int, cut: bool = False) -> Any:
-    """`tile(a, a_place, a_stride, a_step, b, b_place, b_stride, length, c, c_place, c_stride, add)`: a may lie any way.
+    """`tile(a, a_place, a_stride, a_step, b, b_place, b_stride, length, c, c_place, c_stride, add)` for kernels.
 
-    As `make_tile`; a_step: elements of a from one step of the inner axis to the next, a multiple of the step's size.
-    cut: one argument more, how many of the last panel's columns are read and written in c (1 to 16).
+    Writes (add = 0) or adds (add = 1) to c the product of `rows` rows of a, which may lie any way, with `panels` packed
+    panels of b. Places are element numbers in the arrays' memory; strides are elements between rows of a and c, and
+    between panels of b; a_step: elements of a from one step of the inner axis to the next. length: steps of the inner
+    axis, at least 1, each of 1 (float32), 2 (bfloat16, arrays of uint16) or 4 (int8; a uint8, b int8, c int32) numbers,
+    of which a_step is a multiple. cut: one argument more, how many of the last panel's columns are read and written in
+    c (1 to 16). Nothing is checked.
     """
 
     def tile(typing, a, a_place, a_stride, a_step, b, b_place, b_stride, length, c, c_place, c_stride, add):
