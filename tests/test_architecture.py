@@ -14,16 +14,17 @@ ROOMS: dict[str, set[str]] = {
     "core": set(),
     "text": {"core", "kernels"},
     "ngram": {"core", "kernels", "text"},
+    "embed": {"core", "kernels", "text"},
     "nn": {"core", "kernels"},
     "decode": {"core"},
     "mix": {"core"},
     "runs": {"core"},
     "stream": {"core", "kernels"},
     "train": {"core", "kernels", "text", "nn", "runs"},
-    "tasks": {"core", "text", "ngram", "nn", "decode", "mix", "stream", "runs", "train"},
+    "tasks": {"core", "text", "ngram", "embed", "nn", "decode", "mix", "stream", "runs", "train"},
     "kenlm": {"core", "kernels", "text", "ngram", "runs"},
-    "bench": {"core", "kernels", "text", "ngram", "nn", "kenlm", "stream", "runs", "train", "tasks"},
-    "cli": {"core", "text", "ngram", "nn", "decode", "mix", "stream", "runs", "train", "tasks", "bench"},
+    "bench": {"core", "kernels", "text", "ngram", "embed", "nn", "kenlm", "stream", "runs", "train", "tasks"},
+    "cli": {"core", "text", "ngram", "embed", "nn", "decode", "mix", "stream", "runs", "train", "tasks", "bench"},
 }
 LIBRARIES = {"torch": {"nn", "train", "tasks", "bench"}, "numba": {"kernels"}, "cyclopts": {"cli"}, "rich": {"cli"}}
 FILES = sorted(SOURCE.rglob("*.py"))

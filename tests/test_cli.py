@@ -355,14 +355,21 @@ def test_show_doctor_and_plot_look_into_a_run(ostinato: Any, home: Path, tmp_pat
 def test_every_example_configuration_is_valid(ostinato: Any, tmp_path: Path) -> None:
     from ostinato.core.config import build, read_toml
     from ostinato.tasks.options import KINDS, Config
+    from ostinato.tasks.task import NAMES
+    from ostinato.tasks.working import config_from, task_named
 
     folder = Path(__file__).parent.parent / "configs"
-    kinds = set()
+    kinds, tasks = set(), set()
     for file in folder.glob("*.toml"):
+        if (task := task_named(file)) is not None:
+            config_from(task, read_toml(file), str(file))
+            tasks.add(task)
+            continue
         config = build(Config, read_toml(file), str(file))
         config.check()
         kinds.add(config.model.kind)
     assert kinds == set(KINDS)
+    assert tasks == set(NAMES)
 
 
 def test_the_command_line_goes_before_the_file_and_the_file_before_the_defaults(ostinato: Any, tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from ostinato.core.errors import DivergedError
-from ostinato.core.score import Score
 from ostinato.decode.diversity import distinct, repeated
 from ostinato.nn.networks import Network, RecurrentNetwork, networks
 from ostinato.nn.options import ElmanOptions, GRUOptions, LSTMOptions, NPLMOptions
@@ -24,7 +23,7 @@ from ostinato.runs import RunDir
 from ostinato.text.batch import Batch
 from ostinato.train.doctor import RULES, Diagnosis, Watcher, diagnose
 from ostinato.train.history import STRETCHES, History
-from ostinato.train.learner import backward
+from ostinato.train.learner import Validation, backward
 from ostinato.train.loop import Trainer
 from ostinato.train.monitor import first_not_finite, gradient_norms, probe
 from ostinato.train.options import TrainOptions
@@ -458,7 +457,13 @@ class TinyLearner:
             self.network.zero_grad(set_to_none=False)
         return backward(*self.loss(state, batch), scale)
 
-    def validate(self) -> Score:
+    def told(self, loss: float, best: float) -> str:
+        return f"{loss:.2f}"
+
+    def probe(self, batch: Batch) -> Event:
+        return probe(self.network, batch)
+
+    def validate(self) -> Validation:
         self.network.eval()
         state, nats, count = self.init_state(len(self.valid[0].fresh)), 0.0, 0
         with torch.no_grad():
@@ -466,7 +471,7 @@ class TinyLearner:
                 loss, state = self.loss(state, batch)
                 nats, count = nats + float(loss), count + int(batch.weight.sum())
         self.network.train()
-        return Score(nats, count, "word", "tiny")
+        return Validation(nats / count, nats / count)
 
     def sample(self) -> Event:
         self.network.eval()

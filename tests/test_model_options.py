@@ -11,14 +11,14 @@ import pytest
 from ostinato.core.config import build, read_toml, to_toml
 from ostinato.core.errors import ConfigError
 from ostinato.nn.heads.options import HeadOptions
-from ostinato.tasks.options import KINDS, Config, Kind, ModelOptions
+from ostinato.tasks.options import BEGINNING, KINDS, Config, Kind, ModelOptions
 
 NEURAL = [kind for kind in KINDS if kind != "ngram"]
 
 
 def test_every_kind_can_be_asked_for_and_every_option_of_a_kind_given() -> None:
     assert set(get_args(Kind)) == set(KINDS)
-    names = {field.name for field in dataclasses.fields(ModelOptions)} - {"kind"}
+    names = {field.name for field in dataclasses.fields(ModelOptions)} - {"kind", *BEGINNING}
     assert names == {field.name for kind in KINDS.values() for field in dataclasses.fields(kind)}
 
 

@@ -257,12 +257,12 @@ def test_early_stopping_keeps_the_best_weights(text: Path, tmp_path: Path) -> No
     assert run.events()[-1]["reason"] == "patience"
     assert run.events()[-1]["step"] % 11 == 0
     assert np.argmin(valid) == len(valid) - 3
-    score = learner.LanguageLearner(  # the saved model is the one of the lowest validation loss
+    found = learner.LanguageLearner(  # the saved model is the one of the lowest validation loss
         load(run.path).model.network,
         build.Corpus.open(run.path / "data"),
         plan,  # type: ignore[attr-defined]
     ).validate()
-    assert score.nats / score.count == pytest.approx(min(valid), abs=1e-6)
+    assert found.loss == pytest.approx(min(valid), abs=1e-6)
 
 
 def test_the_plateau_schedule_lowers_the_rate(text: Path, tmp_path: Path) -> None:

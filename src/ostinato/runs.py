@@ -30,11 +30,21 @@ from numpy.typing import NDArray
 
 from ostinato import __version__
 from ostinato.core.arrays import digest, open_arrays
-from ostinato.core.errors import FormatError, StorageError
+from ostinato.core.errors import FormatError, MismatchError, StorageError
 from ostinato.core.files import atomic_path, check_format, read_json, storage_error, write_json, write_text
 
 FORMAT = 1
 """Version of everything in a run directory; a newer one is refused."""
+
+LANGUAGE, VECTORS, TASK = "a language model", "word vectors", "a sequence task"
+"""What runs are of."""
+
+NEXT = {
+    LANGUAGE: "`ostinato show {0}` says more",
+    VECTORS: "ask it with `ostinato vectors neighbors {0} WORD`",
+    TASK: "`ostinato predict {0} FILE` answers with it",
+}
+"""What to do with each."""
 
 FINISHED = ("epochs", "patience", "estimated")
 """Why a run stops that has come to its end."""
@@ -46,20 +56,28 @@ class RunDir:
     """One run directory. Make one with `create`, read one with `open`."""
 
     def __init__(self, path: Path):
-        self.path = path
+        self.path, self.kind = path, LANGUAGE
 
     def __str__(self) -> str:
         return str(self.path)
 
     @classmethod
-    def open(cls, path: str | Path) -> RunDir:
-        """The run at `path`. Raises FormatError if there is none, it is incomplete, or it is newer."""
+    def open(cls, path: str | Path, kind: str | None = LANGUAGE) -> RunDir:
+        """The run at `path`, of a language model or word vectors (None: either).
+
+        Raises FormatError if there is none, it is incomplete, or it is newer, MismatchError if it is of another kind.
+        """
         run = cls(Path(path))
         if not run.path.exists():
             raise FormatError(f"{path}: no such run; `ostinato train --run-dir {path}` makes one")
         if not (run.path / "config.toml").is_file() or not (run.path / "environment.json").is_file():
             raise FormatError(f"{path}: not a run directory (it has no config.toml and environment.json)")
-        check_format(run.path / "environment.json", read_json(run.path / "environment.json"), FORMAT)
+        environment = read_json(run.path / "environment.json")
+        check_format(run.path / "environment.json", environment, FORMAT)
+        run.kind = environment.get("kind", LANGUAGE)
+        if kind not in (None, run.kind):
+            advice = NEXT.get(run.kind, "see `ostinato --help`").format(path)
+            raise MismatchError(f"{path} is a run of {run.kind}, not of {kind}; {advice}")
         return run
 
     @classmethod
@@ -95,7 +113,7 @@ class RunDir:
             yield
 
     def write_config(self, toml: str, **environment: Any) -> None:
-        """Write config.toml and environment.json."""
+        """Write config.toml and environment.json; `kind`: what the run is of, if not a language model."""
         write_text(self.path / "config.toml", toml)
         write_json(self.path / "environment.json", describe_environment() | environment)
 

@@ -50,7 +50,8 @@ class Endless:
         return NEVER
 
     def __getitem__(self, number: int) -> Batch:
-        return self.once[number % len(self.once)]
+        batch: Batch = self.once[number % len(self.once)]
+        return batch
 
 
 class Measured(LanguageLearner):

@@ -44,17 +44,35 @@ def config_file(app: App, commands: tuple[str, ...], arguments: Any) -> None:
     from cyclopts.config import Dict
 
     from ostinato.core.config import build, read_toml
-    from ostinato.tasks.options import Config
 
     named = [argument for argument in arguments if argument.name == "--config" and argument.tokens]
     if not named:
         return
     path = Path(named[0].tokens[0].value)
     tables = read_toml(path)
-    build(Config, tables, str(path))
+    kind = configured_by(commands)
+    tables.pop("task", None)
+    build(kind, tables, str(path))
+    if commands[:1] == ("vectors",):  # its options are flat on the command line
+        tables = {key: value for table in tables.values() for key, value in table.items()}
     for command in reversed(commands):  # a table named like a command would be taken for one
         tables = {command: tables}
     Dict(tables, source=str(path))(app, commands, arguments)
+
+
+def configured_by(commands: tuple[str, ...]) -> type[Any]:
+    """What the configuration file of a command is checked by."""
+    if commands[:1] == ("vectors",):
+        from ostinato.tasks.vectors import Config as VectorConfig
+
+        return VectorConfig
+    if commands[:1] in (("train-task",), ("crossvalidate-task",)):
+        from ostinato.tasks.task import config_of
+
+        return config_of(commands[1])
+    from ostinato.tasks.options import Config
+
+    return Config
 
 
 app.config = (config_file,)
@@ -68,11 +86,31 @@ def load_commands(words: Sequence[str] = ()) -> None:
     if "ngram" not in app:
         app.command(ngrams.ngram_app)
     if words[:1] != ["ngram"]:
-        from ostinato.cli import benching, demonstration, generating, looking, score, scoring, streaming, training
+        from ostinato.cli import (
+            benching,
+            demonstration,
+            generating,
+            looking,
+            score,
+            scoring,
+            streaming,
+            tasks,
+            training,
+        )
 
         assert all((demonstration, generating, looking, score, scoring, streaming, training))
+        tasks.register(words)
         if "bench" not in app:
             app.command(benching.bench_app)
+        if "lemma" not in app:
+            from ostinato.cli import lemma
+
+            app.command(lemma.lemma_app)
+        if "vectors" not in app:
+            from ostinato.cli import vector_making, vector_training, vectors
+
+            assert all((vector_making, vector_training))
+            app.command(vectors.vectors_app)
 
 
 def main(words: list[str] | None = None) -> None:
@@ -98,8 +136,12 @@ def run(words: list[str]) -> int:
     words = join_dashes(take_loudness(words))
     # Threads that spin for long while waiting make a step many times slower whenever another program takes a core.
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
-    load_commands(words)
     try:
+        if words[:1] in (["train"], ["crossvalidate"]):
+            from ostinato.cli.tasks import dispatched
+
+            words = dispatched(words)
+        load_commands(words)
         result = app(words, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
@@ -145,14 +187,14 @@ def usage(fault: CycloptsError) -> str:
     cause = fault.__cause__ or fault.__context__
     if isinstance(cause, ValidationError):
         argument = getattr(fault, "argument", None)
-        prefix = f"{argument.name.lstrip('-')}." if argument is not None else ""
-        return prefix + explain(cause)
+        prefix = f"{argument.name.lstrip('-*')}." if argument is not None else ""
+        return prefix.lstrip(".") + explain(cause)
     text = " ".join(line.strip() for line in str(fault).splitlines() if line.strip())
     chain = " ".join(["ostinato", *(fault.command_chain or ()), "--help"])
     return f"{text} (see `{chain}`)"
 
 
-JOINED = ("--text", "--data.text", "--data.valid", "--data.test", "--arpa", "--heldout", "--valid", "--test")
+JOINED = ("--text", "--data.text", "--data.valid", "--data.test", "--arpa", "--heldout", "--valid", "--test", "--words")
 """Options whose value may be `-`."""
 
 

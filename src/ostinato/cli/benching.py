@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from ostinato.bench.names import NGramCaseName, StreamCaseName, TrainCaseName
+from ostinato.bench.names import EmbedCaseName, NGramCaseName, StreamCaseName, TrainCaseName
 from ostinato.cli.app import LISTS
 from ostinato.cli.talk import say, show_json, show_table, size
 
@@ -27,6 +27,7 @@ installed is named, and ours alone is measured: `pip install 'ostinato[bench]'`.
 ```
 ostinato bench train --quick
 ostinato bench stream --case lstm-512 --json
+ostinato bench embed --quick
 ostinato bench ngram speed.txt speed.heldout.txt --kenlm ~/.cache/ostinato-kenlm/bin --kenlm-python python3
 ```
 """
@@ -174,6 +175,46 @@ def ngram(
     found = KenLM.found()
     side = KenLM(kenlm or found.folder, kenlm_python or found.python)
     show("ngram", bench.run(text, heldout, case, side, runs, scratch, quick, say), json)
+
+
+@bench_app.command
+def embed(
+    *,
+    case: tuple[EmbedCaseName, ...] = (),
+    text: Path | None = None,
+    runs: Runs = None,
+    quick: bool = False,
+    json: bool = False,
+) -> None:
+    """Measure word vectors beside gensim: training, whole processes, reading, formats, analogies, and their quality.
+
+    Both sides train on the same file with the same options, with one thread and two, and every speed stands beside
+    the scores of the vectors it made. Speeds are words of the text that have a vector, in seconds of training alone.
+
+    **Examples**
+
+    ```
+    ostinato bench embed --quick
+    ostinato bench embed --text speed.txt --case skip-gram cbow
+    ostinato bench embed --text speed.txt --json
+    ```
+
+    Parameters
+    ----------
+    case:
+        What to measure; everything if left out.
+    text:
+        A text with a sentence a line; speed.txt beside the checkout if left out, or else the embedded corpus.
+    runs:
+        How often each side runs: 3 (gensim on the whole text once), or 1 with --quick.
+    quick:
+        Most cases on the first megabytes, for a first look.
+    json:
+        Print one JSON object a line, with every run.
+    """
+    from ostinato.bench import embed as bench
+
+    show("embed", bench.run(case, text, runs, quick, say), json)
 
 
 def show(bench: str, rows: Iterable[Row], json: bool) -> None:

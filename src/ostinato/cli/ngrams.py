@@ -53,7 +53,8 @@ class Reading:
     bpe_pieces: int = 4000
     """How many pieces the tokeniser bpe learns."""
     normalise: tuple[str, ...] = ()
-    """Changes made to every line, in order: nfc, nfkc, lower, casefold, stem:LANGUAGE, lemma:LANGUAGE."""
+    """Changes made to every line, in order: nfc, nfkc, lower, casefold, stem:LANGUAGE, lemma:LANGUAGE,
+    lemma:FILE."""
     min_count: int = 1
     """Words seen less often in the text are unknown."""
     limit: int | None = None

@@ -89,8 +89,16 @@ def evaluate(
     from ostinato.core.errors import ConfigError
     from ostinato.tasks.language import evaluate as task
     from ostinato.tasks.language.load import load
+    from ostinato.tasks.working import is_task
 
     require_no_options(text, "evaluate")
+    if is_task(run):
+        from ostinato.cli.tasks import evaluate_task
+
+        if max_ppl is not None or state is not None or companions != CompanionOptions():
+            raise ConfigError(f"{run} is a run of a sequence task, which has no perplexity; give it files alone")
+        evaluate_task(run, text, json)
+        return 0
     if max_ppl is not None and not max_ppl > 0:
         raise ConfigError(f"--max-ppl must be a number above 0, got {max_ppl}")
     require_whole(companions)

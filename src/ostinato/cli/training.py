@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ostinato.cli.app import app
 from ostinato.cli.talk import say, show_json, watching
+from ostinato.core.errors import ConfigError
 from ostinato.tasks.options import Config, ModelOptions
 from ostinato.text.options import DataOptions
 from ostinato.train.options import TrainOptions
@@ -85,9 +86,21 @@ def resume(run: Path, *, tensorboard: bool = False, json: bool = False) -> None:
     json:
         Print the result as one JSON object.
     """
-    from ostinato.runs import RunDir
+    from ostinato.runs import TASK, VECTORS, RunDir
     from ostinato.tasks.language import build
 
+    if (found := RunDir.open(run, kind=None)).kind == VECTORS:
+        from ostinato.cli.vector_training import resume_vectors
+
+        if tensorboard:
+            raise ConfigError("--tensorboard is for language models; the numbers of word vectors are in log.jsonl")
+        resume_vectors(found, json)
+        return
+    if found.kind == TASK:
+        from ostinato.cli.tasks import resume_task
+
+        resume_task(found, json, tensorboard)
+        return
     before = RunDir.open(run).events()
     with watching() as watch:
         done = build.resume(run, callbacks(watch, tensorboard))

@@ -139,7 +139,8 @@ class Beam:
         check_scores(log_probs)
         said = () if self.penalty.neutral else _said(live, request)
         scores = self.penalty.apply(log_probs, said, request.stop)
-        parent, token = np.nonzero(_at_least_rank(scores, self.width + 1))
+        places = np.flatnonzero(_at_least_rank(scores, self.width + 1))
+        parent, token = np.divmod(places, scores.shape[1])
         total = live.total[parent] + scores[parent, token]
         order = np.lexsort((token, parent, -total, live.row[parent]))
         parent, token = parent[order], token[order]

@@ -2,53 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, SupportsFloat
+from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from ostinato.kernels import maths
 from ostinato.kernels.shuffle import rounded
 from ostinato.kernels.simd import WIDTH, place_of
+from ostinato.kernels.vectors import exponential, larger, repeated, spread
 
 _F32, _I16, _I32, _I64 = ir.FloatType(), ir.IntType(16), ir.IntType(32), ir.IntType(64)
 _FLOATS, _WORDS, _HALVES = (ir.VectorType(kind, WIDTH) for kind in (_F32, _I32, _I16))
 
 TOKENS = 4 * WIDTH
 """Columns of a tile: four registers."""
-
-
-def _all(number: SupportsFloat) -> Any:
-    """A vector of one number, which must be a float32."""
-    return ir.Constant(_FLOATS, [float(number)] * WIDTH)
-
-
-def _add_product(builder: Any, x: Any, y: Any, z: Any) -> Any:
-    """x * y + z, rounded once."""
-    kind = ir.FunctionType(_FLOATS, [_FLOATS] * 3)
-    return builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.fma.v16f32"), [x, y, z])
-
-
-def _larger(builder: Any, x: Any, y: Any) -> Any:
-    """The larger of two, y where one is NaN."""
-    return builder.select(builder.fcmp_ordered(">", x, y), x, y)
-
-
-def _exponential(builder: Any, x: Any) -> Any:
-    """e^x for x <= 0 as `maths.exp32` computes it: 2^n by its bits times a polynomial; NaN stays NaN."""
-    x = _larger(builder, _all(maths.LEAST), x)
-    shifted = _add_product(builder, x, _all(maths.LOG2_E), _all(maths.ROUNDER))
-    whole = builder.fsub(shifted, _all(maths.ROUNDER))
-    r = _add_product(builder, whole, _all(-maths.LN2_HIGH), x)
-    r = _add_product(builder, whole, _all(-maths.LN2_LOW), r)
-    tail = _all(maths.C6)
-    for coefficient in (maths.C5, maths.C4, maths.C3, maths.C2):
-        tail = _add_product(builder, tail, r, _all(coefficient))
-    value = builder.fadd(_add_product(builder, builder.fmul(r, r), tail, r), _all(1.0))
-    power = builder.shl(builder.bitcast(shifted, _WORDS), ir.Constant(_WORDS, [23] * WIDTH))
-    power = builder.add(power, ir.Constant(_WORDS, [0x3F800000] * WIDTH))
-    return builder.fmul(value, builder.bitcast(power, _FLOATS))
 
 
 def _loop(builder: Any, count: Any, begins: list[Any], body: Any) -> list[Any]:
@@ -89,28 +57,27 @@ def _exponentials(typing, z, words, bias, first, kept, place, stride, largest, t
 
         def logits(word):
             shift = builder.load(found(2, bias, builder.add(first, word), _F32))
-            spread = builder.insert_element(ir.Constant(_FLOATS, ir.Undefined), shift, _I32(0))
-            spread = builder.shuffle_vector(spread, spread, ir.Constant(_WORDS, [0] * WIDTH))
+            same = spread(builder, shift, WIDTH)
             row = found(0, z, builder.mul(word, _I64(TOKENS)), _FLOATS)
             parts = [builder.load(builder.gep(row, [_I64(part)]), align=4) for part in range(4)]
-            return [builder.fadd(part, spread) for part in parts]
+            return [builder.fadd(part, same) for part in parts]
 
         def look(word, values):
-            return [_larger(builder, z, most) for z, most in zip(logits(word), values, strict=True)]
+            return [larger(builder, z, most) for z, most in zip(logits(word), values, strict=True)]
 
-        most = _loop(builder, words, [_all(float("-inf"))] * 4, look)
+        most = _loop(builder, words, [repeated(float("-inf"), WIDTH)] * 4, look)
 
         def keep(word, values):
             row = found(4, kept, builder.add(place, builder.mul(word, stride)), _HALVES)
             results = []
             for part, (z, top, sums) in enumerate(zip(logits(word), most, values, strict=True)):
-                value = _exponential(builder, builder.fsub(z, top))
+                value = exponential(builder, builder.fsub(z, top))
                 results.append(builder.fadd(sums, value))
                 half = builder.lshr(rounded(builder, builder.bitcast(value, _WORDS)), ir.Constant(_WORDS, [16] * WIDTH))
                 builder.store(builder.trunc(half, _HALVES), builder.gep(row, [_I64(part)]), align=2)
             return results
 
-        sums = _loop(builder, words, [_all(0.0)] * 4, keep)
+        sums = _loop(builder, words, [repeated(0.0, WIDTH)] * 4, keep)
         for which, array, values in ((7, largest, most), (8, total, sums)):
             row = found(which, array, at, _FLOATS)
             for part, value in enumerate(values):
@@ -163,7 +130,7 @@ def _paired_errors(typing, kept, low, high, factors, factor, errors, first, seco
             builder.store(word, found(8, pairs, pair, token, _WORDS), align=4)
             return results
 
-        totals = _loop(builder, builder.sdiv(tokens, _I64(WIDTH)), [_all(0.0)] * 2, step)
+        totals = _loop(builder, builder.sdiv(tokens, _I64(WIDTH)), [repeated(0.0, WIDTH)] * 2, step)
         for which, total in enumerate(totals):
             builder.store(_sum(builder, total), found(11, sums, at, _I64(which), _F32))
         return context.get_dummy_value()

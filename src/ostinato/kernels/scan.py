@@ -300,37 +300,42 @@ def scan(data, end, keep, slots, offsets, blob, room, scratch, tables, ids, fact
     Writes ids (0 ends a line) and per line the tokens, characters, bytes and CRC-32, from where the cursor
     says on. Lines without words are passed over unless `keep`. True when all was read; False if there are
     `room` words and another came: the cursor then stands at the beginning of its line.
-    scratch: [3, 256 or more] int64.
+    scratch: [3, 256 or more] int64. facts: without rows if nobody asks for them.
     """
-    firsts, lasts, places = scratch
+    firsts, lasts, _ = scratch
     at, tokens, lines, words = cursor[POSITION], cursor[TOKENS], cursor[LINES], cursor[WORDS]
     line, begun = at, tokens
     while at < end:
         found, at = cut(data, at, end, firsts, lasts)
-        find(slots, offsets, blob, data, firsts, lasts, 0, found, places)
         for word in range(found):
             first, last = firsts[word], lasts[word]
             if last > first:
-                if places[word] < 0:  # new, or new a moment ago
-                    find(slots, offsets, blob, data, firsts, lasts, word, word + 1, places)
-                if places[word] < 0:
+                key = key_of(data, first, last)
+                slot = home(slots, key)
+                while slots[slot, 0] != ZERO:
+                    if slots[slot, 0] == key and (
+                        key < LONG or spelled(offsets, blob, np.int64(slots[slot, 1]), data, first, last)
+                    ):
+                        break
+                    slot = (slot + 1) & (slots.shape[0] - 1)
+                if slots[slot, 0] == ZERO:
                     if words >= room:
                         cursor[POSITION], cursor[TOKENS], cursor[LINES], cursor[WORDS] = line, begun, lines, words
                         return False
-                    places[word] = -1 - places[word]
-                    append(slots, places[word], offsets, blob, words, data, first, last)
+                    append(slots, slot, offsets, blob, words, data, first, last)
                     words += 1
-                ids[tokens] = slots[places[word], 1]
+                ids[tokens] = slots[slot, 1]
                 tokens += 1
                 continue
             if keep or tokens > begun:
                 ids[tokens] = 0
                 tokens += 1
-                size = first - line - (data[first - 1] == RETURN)
-                facts[lines, 0] = tokens - begun
-                facts[lines, 1] = characters(data, line, line + size) + 1
-                facts[lines, 2] = size + 1
-                facts[lines, 3] = crc32(tables, data, line, line + size)
+                if facts.shape[0]:
+                    size = first - line - (data[first - 1] == RETURN)
+                    facts[lines, 0] = tokens - begun
+                    facts[lines, 1] = characters(data, line, line + size) + 1
+                    facts[lines, 2] = size + 1
+                    facts[lines, 3] = crc32(tables, data, line, line + size)
                 lines += 1
             line, begun = first + 1, tokens
     cursor[POSITION], cursor[TOKENS], cursor[LINES], cursor[WORDS] = end, tokens, lines, words

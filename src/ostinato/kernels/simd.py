@@ -24,18 +24,36 @@ FOUR = 4
 """How many int8 numbers of the inner axis are multiplied and added at once."""
 
 
-def _has(*names: str) -> bool:
+def _asked(name: str) -> str | None:
+    """What the environment asks Numba to compile for, if anything."""
+    from numba.core import config
+
+    found: str | None = getattr(config, name)
+    return found
+
+
+def has(*names: str) -> bool:
+    """Whether the processor that Numba compiles for has all of these (LLVM's names).
+
+    It is this one, unless NUMBA_CPU_NAME or NUMBA_CPU_FEATURES name another; of a mere name nothing is known.
+    """
+    features_asked = _asked("CPU_FEATURES")
+    if features_asked is not None:
+        named = set(features_asked.split(","))
+        return all(f"+{name}" in named for name in names)
+    if _asked("CPU_NAME") not in (None, binding.get_host_cpu_name()):
+        return False
     features = binding.get_host_cpu_features()
     return all(features.get(name, False) for name in names)
 
 
-HAS_AVX512 = _has("avx512f", "avx512bw", "avx512vl")
+HAS_AVX512 = has("avx512f", "avx512bw", "avx512vl")
 """Whether 512-bit registers are there; without them float32 tiles still work, in pieces."""
 
-HAS_BF16 = HAS_AVX512 and _has("avx512bf16")
+HAS_BF16 = HAS_AVX512 and has("avx512bf16")
 """Whether this processor multiplies bfloat16 natively."""
 
-HAS_VNNI = HAS_AVX512 and _has("avx512vnni")
+HAS_VNNI = HAS_AVX512 and has("avx512vnni")
 """Whether this processor multiplies int8 natively."""
 
 

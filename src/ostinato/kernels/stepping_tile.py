@@ -13,7 +13,7 @@ from llvmlite import binding, ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from ostinato.kernels.simd import HAS_BF16, HAS_VNNI, KINDS, WIDTH, multiply, place_of
+from ostinato.kernels.simd import HAS_BF16, HAS_VNNI, KINDS, WIDTH, has, multiply, place_of
 
 BLOCK = 4 * WIDTH
 """Columns of a block."""
@@ -21,7 +21,7 @@ BLOCK = 4 * WIDTH
 AHEAD = 2048
 """How many bytes ahead of their use weights are asked for."""
 
-HAS_FMA = bool(binding.get_host_cpu_features().get("fma", False))
+HAS_FMA = has("fma")
 
 NATIVE = {"float32": HAS_FMA, "bfloat16": HAS_BF16, "int8": HAS_VNNI}
 """Whether this processor has the instruction of each kind of product."""

@@ -5,6 +5,7 @@ An array file (core/arrays.py): nothing is read before it is used, and processes
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ CHECKED = 1 << 24
 
 PIECES, WORDS = "vocabulary", "vocabulary."
 """The array of the pieces, and what comes before the names of those that text is looked up in."""
+TEXT = "vocabulary_text"
+"""The array of the pipeline, where that says more than a header holds."""
 
 COUNTS = "ngram-counts"
 """The kind of a file of counts, which is no model."""
@@ -75,8 +78,21 @@ class Label:
             "table": dict(table),
             "vocabulary": self.vocabulary.fingerprint,
             "words": self.vocabulary.outputs - 2,
-            "text": self.pipeline.to_json(),
+            "text": {name: value for name, value in self.pipeline.to_json().items() if name != "stored"},
         }
+
+    def add_text(self, file: ArrayFile) -> None:
+        """Add the pipeline as an array if trained normalisers are in it."""
+        if self.pipeline.normaliser.stored:
+            content = json.dumps(self.pipeline.to_json(), ensure_ascii=False)
+            file.add(TEXT, np.frombuffer(content.encode("utf8", "surrogatepass"), np.uint8))
+
+
+def pipeline_in(arrays: Mapping[str, NDArray[Any]], about: Mapping[str, Any]) -> Pipeline:
+    """The pipeline of a file."""
+    if TEXT in arrays:
+        return Pipeline.from_json(json.loads(bytes(arrays[TEXT]).decode("utf8", "surrogatepass")))
+    return Pipeline.from_json(about["text"])
 
 
 def save_model(path: Path, model: Model, pipeline: Pipeline, **more: Any) -> None:
@@ -85,6 +101,7 @@ def save_model(path: Path, model: Model, pipeline: Pipeline, **more: Any) -> Non
     kind = "ngram" if isinstance(model, NGramModel) else "ngram-compact"
     with new_array_file(path) as file:
         add_vocabulary(file, model.vocabulary)
+        label.add_text(file)
         for name, array in model.table.arrays().items():
             file.add(name, array)
         file.finish(label.about(kind, model.table.metadata()), CHECKED)
@@ -103,6 +120,7 @@ def finish_model(
 ) -> None:
     """Write what is left of a `new_model`; table: the metadata of its rows; words: `word_arrays`, if at hand."""
     add_vocabulary(file, label.vocabulary, words)
+    label.add_text(file)
     file.finish(label.about("ngram", table), CHECKED)
 
 
@@ -149,7 +167,7 @@ def open_model(path: Path, check: bool | None = None) -> Stored:
             raise FormatError(f"holds a model of unknown kind {kind!r}; upgrade Ostinato")
         if thorough:
             assert len(vocabulary.pieces) == len(vocabulary)
-        pipeline = Pipeline.from_json(about["text"])
+        pipeline = pipeline_in(arrays, about)
         words = {name.removeprefix(WORDS): array for name, array in arrays.items() if name.startswith(WORDS)}
         return Stored(model, pipeline, about, words)
     except FormatError as fault:
@@ -173,6 +191,7 @@ def save_counts(path: Path, counts: Counts, label: Label) -> None:
     arrays, described = to_arrays(counts)
     with new_array_file(path) as file:
         file.add(PIECES, spelled(label.vocabulary))
+        label.add_text(file)
         for name, array in arrays.items():
             file.add(name, array)
         file.finish(label.about(COUNTS, described), CHECKED)
@@ -193,7 +212,7 @@ def open_counts(path: Path) -> tuple[Counts, Label]:
         counts = from_arrays({name: np.array(array) for name, array in arrays.items()}, about["table"])
         if counts.outputs != len(vocabulary.pieces) - 2:
             raise FormatError(f"counts of {counts.outputs} words with a vocabulary of {vocabulary.outputs}")
-        pipeline = Pipeline.from_json(about["text"])
+        pipeline = pipeline_in(arrays, about)
     except FormatError as fault:
         raise FormatError(f"{path}: {fault}") from None
     except (KeyError, TypeError, ValueError, AttributeError) as fault:

@@ -26,14 +26,23 @@ class Network(nn.Module):
 
     outputs: how many ids can come next. The ids that can be read are two more (start symbol, padding).
     options: what it was made from, with what depends on the vocabulary decided; made from them again, it is the same.
+    held: rows [K] of parameters, by their names, that training leaves as they are.
     """
 
+    embedding: nn.Embedding
     head: Head
 
     def __init__(self, outputs: int, options: RecurrentOptions | NPLMOptions):
         super().__init__()
         self.outputs, self.options = outputs, options
         self.bf16 = False  # bfloat16 matrix products in training
+        self.held: dict[str, Tensor] = {}
+
+    def begin_with(self, ids: Tensor, rows: Tensor, hold: bool = False) -> None:
+        """Give the ids [K] these word vectors [K, D]; hold: training leaves them as they are."""
+        with torch.no_grad():
+            self.embedding.weight[ids] = rows.to(self.embedding.weight)
+        self.held = {"embedding.weight": ids} if hold else {}
 
     def set_head(self, width: int, counts: Tensor | None, tied: Tensor | None) -> None:
         """Make the output layer for features of that width; what it decided by the vocabulary goes into `options`."""

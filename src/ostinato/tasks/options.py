@@ -23,6 +23,9 @@ KINDS: dict[str, type[Any]] = {
 }
 """The options of every kind of model."""
 
+BEGINNING = ("vectors", "freeze")
+"""Options of what a network begins with, which do not belong to the network itself."""
+
 Kind = Literal[
     "ngram",
     "nplm",
@@ -65,7 +68,12 @@ class ModelOptions:
     embedding: int | None = None
     """recurrent (as hidden), nplm (64): size of the word vectors."""
     tied: bool | None = None
-    """recurrent (true): the output layer uses the word vectors."""
+    """recurrent (true, with freeze false): the output layer uses the word vectors."""
+    vectors: str | None = None
+    """recurrent, nplm: word vectors that the embedding begins with, a run, folder or file as in `ostinato vectors`; it
+    has their size."""
+    freeze: bool | None = None
+    """recurrent, nplm (false): training leaves the vectors of `vectors` as they are; words without one do learn."""
     head: HeadOptions = field(default_factory=HeadOptions)
     dropout: float | None = None
     """recurrent, nplm (0.2): share of inputs and outputs dropped in training."""
@@ -118,11 +126,28 @@ class ModelOptions:
                 raise ConfigError(f"model.{name} does not apply to {self.kind}; it is for {applies}")
         if self.bidirectional:
             raise ConfigError(f"model.bidirectional: {BIDIRECTIONAL}")
+        self._check_vectors()
+        if self.freeze and "tied" in known:
+            given["tied"] = False
         return build(kind, given, "model")
 
+    def _check_vectors(self) -> None:
+        """Raise ConfigError if `vectors` or `freeze` cannot be."""
+        for name in BEGINNING:
+            if getattr(self, name) and self.kind not in NEURAL:
+                raise ConfigError(f"model.{name} does not apply to {self.kind}; it is for {', '.join(NEURAL)}")
+        if self.freeze and self.vectors is None:
+            raise ConfigError("model.freeze holds what model.vectors gives: name vectors, or leave it out")
+        if self.freeze and self.tied:
+            raise ConfigError(
+                "model.freeze would hold the output layer too, since model.tied makes it of the word vectors; "
+                "leave out one of them"
+            )
+
     def given(self) -> dict[str, Any]:
-        """The options that were set, the output layer's as a table."""
-        names = [field.name for field in dataclasses.fields(self) if field.name not in ("kind", "head")]
+        """The options of the network that were set, the output layer's as a table."""
+        others = ("kind", "head", *BEGINNING)
+        names = [field.name for field in dataclasses.fields(self) if field.name not in others]
         found = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         return found if self.head == HeadOptions() else found | {"head": dataclasses.asdict(self.head)}
 

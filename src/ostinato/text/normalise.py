@@ -8,10 +8,13 @@
 | `casefold`      | case for comparing: ß is ss                                         |
 | `stem:english`  | Snowball stem of every word, in any of its languages                |
 | `lemma:en`      | dictionary form of every word, in any language of simplemma         |
+| `lemma:FILE`    | lemma of every word, by a lemmatiser that `ostinato lemma train` made |
 | `none`          | nothing                                                            |
 
 A stem is what is left when endings are cut off by rule; it need not be a word, and irregular forms stay
-apart. A lemma is looked up: it is a word, irregular forms meet, and what is not listed stays as it is.
+apart. A lemma is looked up: it is a word, irregular forms meet, and what is not listed stays as it is. A
+trained lemmatiser has rules for that too; it gets no parts of speech here. What it has learnt is kept with the
+pipeline (`stored`), so that a run does not need its file.
 
 >>> stem, lemma = Normaliser(["stem:english"]), Normaliser(["lemma:en"])
 >>> stem("studies studying better mice generously")
@@ -24,12 +27,15 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import TypeAlias
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 from ostinato.core.errors import ConfigError
 from ostinato.core.registry import Registry, unknown
+from ostinato.text.lemma import Lemmatiser
 from ostinato.text.letters import marks
 
 Change: TypeAlias = Callable[[str], str]
@@ -41,17 +47,34 @@ BY_LETTER = frozenset({"nfc", "nfkc", "lower", "casefold"})
 """Normalisers that change lines joined by line feeds as they change each of them."""
 
 _REMEMBERED = 1 << 17
+_NON_JOINER = "\u200c"  # stands inside words of Persian, and parts none (UAX #29)
 
 
 class Normaliser:
     """The named changes, applied to a text in the order given.
 
-    Raises ConfigError for a name or language that is not known.
+    names: a trained lemmatiser goes by its file's name and its fingerprint here.
+    stored: what the lemmatisers among them have learnt, by name; one that is not there is read from its file.
+    Raises ConfigError for a name or language that is not known, FormatError for a damaged lemmatiser.
     """
 
-    def __init__(self, names: Sequence[str] = ()):
-        self.names = tuple(name for name in names if name != "none")
-        self._changes = [_change(name) for name in self.names]
+    def __init__(self, names: Sequence[str] = (), stored: Mapping[str, Any] = MappingProxyType({})):
+        self.names: tuple[str, ...] = ()
+        self.stored: dict[str, Any] = {}
+        self._changes: list[Change] = []
+        for name in names:
+            if name != "none":
+                self._add(name, stored)
+
+    def _add(self, name: str, stored: Mapping[str, Any]) -> None:
+        trained = _trained(name, stored)
+        if trained is None:
+            self._changes.append(_change(name))
+        else:
+            name, lemmatiser = trained
+            self.stored[name] = lemmatiser.to_json()
+            self._changes.append(_each_word(lemmatiser.lemma))
+        self.names += (name,)
 
     def __call__(self, text: str) -> str:
         for change in self._changes:
@@ -71,6 +94,17 @@ class Normaliser:
 
     def __repr__(self) -> str:
         return f"Normaliser({list(self.names)})"
+
+
+def _trained(name: str, stored: Mapping[str, Any]) -> tuple[str, Lemmatiser] | None:
+    """A lemmatiser, as stored or from its file, and the name it goes by; None if that is not what is named."""
+    kind, _, file = name.partition(":")
+    if name in stored:
+        return name, Lemmatiser.from_json(stored[name], name)
+    if kind != "lemma" or not file or not Path(file).is_file() or file in _dictionaries():
+        return None
+    lemmatiser = Lemmatiser.load(file)
+    return f"{kind}:{Path(file).name}#{lemmatiser.fingerprint}", lemmatiser.untagged
 
 
 def _change(name: str) -> Change:
@@ -105,33 +139,59 @@ def stemmer(language: str) -> Change:
 
     Source: [Porter2001].
     """
+    stem = word_stemmer(language)
+    return _each_word(lambda word: stem(word.lower()))
+
+
+def stem_languages() -> list[str]:
+    """The languages (and `porter`, an older English) that words can be stemmed in."""
     import snowballstemmer
 
-    _check_language("stem", language, snowballstemmer.algorithms(), "english")
-    stem = snowballstemmer.stemmer(language).stemWord
-    return _each_word(lambda word: str(stem(word.lower())))
+    return sorted(snowballstemmer.algorithms())
+
+
+def word_stemmer(language: str) -> Change:
+    """Snowball's stem of a single word in lower case; PyStemmer makes it where that is installed.
+
+    Raises ConfigError for a language that is not known.
+    """
+    import snowballstemmer
+
+    _check_language("stem", language, stem_languages(), "english")
+    made = snowballstemmer.stemmer(language)
+    if hasattr(made, "maxCacheSize"):
+        made.maxCacheSize = 0  # PyStemmer's cache takes longer than stemming; known words are remembered here
+    stem = made.stemWord
+    return lambda word: str(stem(word))
 
 
 @normalisers.register("lemma")
 def lemmatiser(language: str) -> Change:
-    """Every word replaced by its dictionary form; an unlisted word stays as it is."""
+    """Every word replaced by its dictionary form in simplemma; an unlisted word stays as it is."""
     from simplemma import lemmatize
+
+    _check_language("lemma", language, _dictionaries(), "en")
+    return _each_word(lambda word: str(lemmatize(word, lang=language)))
+
+
+def _dictionaries() -> Sequence[str]:
+    """The languages of simplemma."""
     from simplemma.strategies.dictionaries.dictionary_factory import SUPPORTED_LANGUAGES
 
-    _check_language("lemma", language, SUPPORTED_LANGUAGES, "en")
-    return _each_word(lambda word: str(lemmatize(word, lang=language)))
+    return tuple(SUPPORTED_LANGUAGES)
 
 
 def _check_language(kind: str, language: str, known: Iterable[str], example: str) -> None:
     if not language:
         raise ConfigError(f"the normaliser {kind!r} wants a language after a colon, as in '{kind}:{example}'")
     if language not in set(known):
-        raise ConfigError(unknown(f"language of {kind!r}", language, known))
+        file = "; there is no such file either" if kind == "lemma" else ""
+        raise ConfigError(unknown(f"language of {kind!r}", language, known) + file)
 
 
 def _each_word(change: Change) -> Change:
     """A change of single words as a change of texts; what is not a word stays."""
     remembered = lru_cache(_REMEMBERED)(change)
-    letters = rf"[^\W\d_]+(?:[{marks()}]+[^\W\d_]*)*"
+    letters = rf"[^\W\d_]+(?:[{marks()}{_NON_JOINER}]+[^\W\d_]*)*"
     word = re.compile(rf"{letters}(?:['’]{letters})*")
     return partial(word.sub, lambda found: remembered(found.group()))

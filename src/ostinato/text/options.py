@@ -25,7 +25,8 @@ class DataOptions:
     test: tuple[str, ...] = ()
     """Test text. None, and no validation text either: the last part of the training text."""
     normalise: tuple[str, ...] = ("nfc",)
-    """Changes made to every line, in order: nfc, nfkc, lower, casefold, stem:LANGUAGE, lemma:LANGUAGE, or none."""
+    """Changes made to every line, in order: nfc, nfkc, lower, casefold, stem:LANGUAGE, lemma:LANGUAGE,
+    lemma:FILE (of `ostinato lemma train`), or none."""
     tokeniser: TokeniserName = "word"
     """How a line is cut: blank (at white space), word, char, byte, or bpe (learned)."""
     bpe_pieces: Annotated[int, Field(ge=257)] = 4000

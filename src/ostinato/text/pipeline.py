@@ -13,7 +13,8 @@ from ostinato.text.incremental import Reader, Writer, before_last_word
 from ostinato.text.normalise import Normaliser
 from ostinato.text.tokenise import Blank, Tokeniser, tokeniser_from_json
 
-FORMAT = 1
+FORMAT = 2
+"""Format 2 has what trained normalisers have learnt; a pipeline without them is still written in format 1."""
 
 
 @dataclass(frozen=True)
@@ -64,13 +65,16 @@ class Pipeline:
 
     def to_json(self) -> dict[str, Any]:
         """The pipeline as plain values, for `from_json`."""
-        return {"format": FORMAT, "normalise": list(self.normaliser.names), "tokeniser": self.tokeniser.to_json()}
+        content = {"format": 1, "normalise": list(self.normaliser.names), "tokeniser": self.tokeniser.to_json()}
+        stored = self.normaliser.stored
+        return {**content, "format": FORMAT, "stored": stored} if stored else content
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Pipeline:
         """The pipeline that `to_json` described. Raises FormatError if that is damaged."""
         try:
-            return cls(Normaliser(content["normalise"]), tokeniser_from_json(content["tokeniser"]))
+            normaliser = Normaliser(content["normalise"], content.get("stored", {}))
+            return cls(normaliser, tokeniser_from_json(content["tokeniser"]))
         except (KeyError, TypeError, AttributeError, ConfigError) as fault:
             raise FormatError(f"not a text pipeline of ours ({fault}); restore it or train again") from None
 

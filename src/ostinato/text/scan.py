@@ -102,6 +102,12 @@ class Words:
         begin, end = self.offsets[first], self.offsets[self.count]
         return self.blob[begin : end - 1].tobytes().decode().split("\n")
 
+    def spelled_each(self, numbers: Ids) -> list[str]:
+        """The words of these numbers."""
+        blob = self.blob[: self.offsets[self.count]].tobytes()
+        places = zip(self.offsets[numbers].tolist(), (self.offsets[numbers + 1] - 1).tolist(), strict=True)
+        return [blob[begin:end].decode() for begin, end in places]
+
 
 def _longer(array: NDArray[Any], used: int, size: int) -> NDArray[Any]:
     """The array, or a copy of what is used of it in at least `size` places."""
@@ -115,13 +121,15 @@ def _longer(array: NDArray[Any], used: int, size: int) -> NDArray[Any]:
 class Part:
     """One thread's place to work: its own words, and arrays to write into, used again and again."""
 
-    def __init__(self, words: Words):
+    def __init__(self, words: Words, told: bool = True):
         self.words = words
         self.known = np.zeros(1, np.uint32)
         """The number that each of the words has in the whole text."""
         self.ids = np.empty(0, np.uint32)
         self.facts = np.empty((0, 4), np.uint32)
-        """The tokens, characters, bytes and CRC-32 of each line."""
+        """The tokens, characters, bytes and CRC-32 of each line, if it is `told`."""
+        self.lines = 0
+        self._told = told
         self._ids = np.empty(0, np.uint32)
         self._facts = np.empty(0, np.uint32)
         self._scratch = np.empty((3, SCRATCH), np.int64)
@@ -134,7 +142,7 @@ class Part:
         words, size = self.words, end - begin
         words.reserve(size // 2 + 1, size)
         self._ids = _longer(self._ids, 0, size)
-        self._facts = _longer(self._facts, 0, 4 * size)
+        self._facts = _longer(self._facts, 0, 4 * size if self._told else 0)
         facts = self._facts[: len(self._facts) // 4 * 4].reshape(-1, 4)
         self._cursor[:] = (begin, 0, 0, words.count)
         while not kernels.scan(
@@ -145,7 +153,8 @@ class Part:
             words.widen(1)
         words.count = int(self._cursor[kernels.WORDS])
         self.ids = self._ids[: self._cursor[kernels.TOKENS]]
-        self.facts = facts[: self._cursor[kernels.LINES]]
+        self.lines = int(self._cursor[kernels.LINES])
+        self.facts = facts[: self.lines]
 
     def rename(self) -> None:
         """Replace the thread's own numbers by those of the whole text."""
@@ -170,14 +179,14 @@ def _remainders() -> Table:
 class Scanner:
     """Text to ids in the order words are first seen, the same whatever the number of threads.
 
-    threads: None for one a processor.
+    threads: None for one a processor. told: whether to say facts about each line.
     """
 
-    def __init__(self, threads: int | None = None):
+    def __init__(self, threads: int | None = None, told: bool = True):
         self.words = Words()
         threads = threads or os.cpu_count() or 1
         own = [self.words] if threads == 1 else [Words() for _ in range(threads)]
-        self._parts = [Part(words) for words in own]
+        self._parts = [Part(words, told) for words in own]
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
         self._data = np.empty(0, np.uint8)
 

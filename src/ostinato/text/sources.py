@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from ostinato.text.read import STDIN, EmptyLines, LineReader
 
@@ -18,6 +18,16 @@ class Document(Protocol):
     @property
     def size(self) -> int | None: ...
     def __iter__(self) -> Iterator[str]: ...
+
+
+@runtime_checkable
+class Chunked(Document, Protocol):
+    """A document whose lines also come many at once, as text/read.LineReader gives them."""
+
+    @property
+    def empty_lines(self) -> EmptyLines: ...
+    def chunks(self, size: int) -> Iterator[tuple[bytes, int]]: ...
+    def decoded(self, chunk: bytes, before: int) -> Iterator[str]: ...
 
 
 class GivenLines:

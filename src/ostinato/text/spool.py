@@ -11,7 +11,7 @@ import time
 import zlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
@@ -21,11 +21,10 @@ from numpy.typing import NDArray
 
 from ostinato.core.errors import DataError
 from ostinato.core.progress import Progress, Watch
-from ostinato.core.vocabulary import Vocabulary
+from ostinato.core.vocabulary import Ids, Vocabulary
 from ostinato.text import scan
 from ostinato.text.pipeline import Pipeline
-from ostinato.text.read import LineReader
-from ostinato.text.sources import Document, Source
+from ostinato.text.sources import Chunked, Document, Source
 
 CHUNK = 1 << 18
 """Tokens handled at a time."""
@@ -77,9 +76,11 @@ class Spool:
     """Numbered lines in a folder of their own, to be read back by line.
 
     threads: how many read a file that is only cut at white space; None for one a processor.
+    told: whether to keep facts about each line; without them only `ids_path`, `tokens`, `distinct` and `spelled` are
+        of use.
     """
 
-    def __init__(self, folder: Path, pipeline: Pipeline, meter: Meter, threads: int | None = None):
+    def __init__(self, folder: Path, pipeline: Pipeline, meter: Meter, threads: int | None = None, told: bool = True):
         self.numbering = Numbering()
         self.lines = 0
         self.tokens = 0
@@ -87,8 +88,10 @@ class Spool:
         """The line each document begins at; an empty document has none."""
         self.ends: list[int] = []
         """One after the last line of each source."""
-        self._pipeline, self._meter, self._threads = pipeline, meter, threads
-        self._ids_path, self._lines_path = folder / "provisional.bin", folder / "lines.bin"
+        self.ids_path = folder / "provisional.bin"
+        """The ids, uint32, each line ended by LINE_END."""
+        self._pipeline, self._meter, self._threads, self._told = pipeline, meter, threads, told
+        self._lines_path = folder / "lines.bin"
         self._ids, self._facts = array("I"), array("I")
         self._plain = pipeline.plain
         self._bytes = 0  # of plain text
@@ -98,8 +101,7 @@ class Spool:
     def read(self, sources: Sequence[Source]) -> None:
         """Number every line of every document of every source."""
         share = Source("all", tuple(document for source in sources for document in source.documents)).share
-        with closing(self), self._ids_path.open("wb") as ids_file, self._lines_path.open("wb") as lines_file:
-            files = ids_file, lines_file
+        with closing(self), self._written() as files:
             for source in sources:
                 for document in source.documents:
                     if not self.documents or self.documents[-1] < self.lines:
@@ -107,9 +109,31 @@ class Spool:
                     for _ in self._steps(document, files):
                         self._meter.tell(self.tokens, share)
                 self.ends.append(self.lines)
-            self._flush(files)
-            self._catch_up()
+            if self._told:
+                self._catch_up()
         self._meter.tell(self.tokens, share, last=True)
+
+    def take(self, lines: Iterable[Iterable[str]], share: Callable[[], float | None]) -> None:
+        """Number lines that are cut into pieces already; of them nothing is told."""
+        assert not self._told
+        with self._written() as files:
+            for pieces in lines:
+                before = len(self._ids)
+                self._ids.extend(map(self.numbering.__getitem__, pieces))
+                self._ids.append(LINE_END)
+                self.lines += 1
+                self.tokens += len(self._ids) - before
+                if len(self._ids) >= CHUNK:
+                    self._flush(files)
+                    self._meter.tell(self.tokens, share)
+        self._meter.tell(self.tokens, share, last=True)
+
+    @contextmanager
+    def _written(self) -> Iterator[Files]:
+        """The files to write to; what is pending is written when the block ends."""
+        with self.ids_path.open("wb") as ids, self._lines_path.open("wb") as facts:
+            yield (ids, facts)
+            self._flush((ids, facts))
 
     def close(self) -> None:
         """Let go of what only reading needs."""
@@ -118,7 +142,7 @@ class Spool:
 
     def _steps(self, document: Document, files: Files) -> Iterator[None]:
         """Number a document, with a stop now and then."""
-        if self._plain and isinstance(document, LineReader):
+        if self._plain and isinstance(document, Chunked):
             return self._scan(document, files)
         return self._add(document, files)
 
@@ -131,15 +155,16 @@ class Spool:
             self._ids.extend(map(self.numbering.__getitem__, pieces))
             self._ids.append(LINE_END)
             raw = _utf8(line, self.lines + 1)
-            size = len(raw) if normal == line else len(normal.encode())
-            self._facts.extend((len(pieces) + 1, len(normal) + 1, size + 1, zlib.crc32(raw)))
+            if self._told:
+                size = len(raw) if normal == line else len(normal.encode())
+                self._facts.extend((len(pieces) + 1, len(normal) + 1, size + 1, zlib.crc32(raw)))
             self.lines += 1
             self.tokens += len(pieces) + 1
             if len(self._ids) >= CHUNK or self.lines % 1000 == 0:
                 self._flush(files)
                 yield
 
-    def _scan(self, document: LineReader, files: Files) -> Iterator[None]:
+    def _scan(self, document: Chunked, files: Files) -> Iterator[None]:
         """Number a document many lines at once, where that is possible."""
         for group in scan.gathered(document.chunks(scan.BLOCK)):
             parts = self._scanned([chunk for chunk, _ in group], document.empty_lines == "keep")
@@ -150,7 +175,7 @@ class Spool:
             for part in parts:
                 files[0].write(part.ids.data)
                 files[1].write(part.facts.data)
-                self.lines += len(part.facts)
+                self.lines += part.lines
                 self.tokens += len(part.ids)
             yield
 
@@ -160,9 +185,12 @@ class Spool:
         if self._scanner is None:
             if self._bytes < scan.SMALL:
                 return None
-            self._scanner = scan.Scanner(self._threads)
-        if self._pipeline.normaliser.names and not all(map(self._normal, chunks)):
-            return None
+            self._scanner = scan.Scanner(self._threads, self._told)
+        if self._pipeline.normaliser.names:
+            if not self._told:  # nobody asks what the line was before
+                chunks = list(map(self._changed, chunks))
+            elif not all(map(self._normal, chunks)):
+                return None
         known = self._scanner.words.count - 1
         if len(self.numbering) > known:
             self._scanner.words.add(list(itertools.islice(self.numbering, known, None)))
@@ -176,11 +204,30 @@ class Spool:
             return True
         return self._pipeline.normalise(text) == text
 
+    def _changed(self, chunk: bytes) -> bytes:
+        """These lines normalised; if they are not text, that is found later."""
+        try:
+            return self._pipeline.normalise(chunk.decode()).encode()
+        except UnicodeDecodeError:
+            return chunk
+
     def _catch_up(self) -> None:
         """Take over the pieces that were numbered many lines at once."""
         if self._scanner is not None:
             known = len(self.numbering)
             self.numbering.update(zip(self._scanner.words.spelled(known + 1), itertools.count(known + 1), strict=False))
+
+    @property
+    def distinct(self) -> int:
+        """How many pieces there are; their numbers go from 1 to that."""
+        return max(len(self.numbering), 0 if self._scanner is None else self._scanner.words.count - 1)
+
+    def spelled(self, numbers: Ids) -> list[str]:
+        """The pieces of these numbers, which ascend."""
+        known = int(np.searchsorted(numbers, len(self.numbering), "right"))
+        first = list(self.numbering) if known else []
+        found = [first[number - 1] for number in numbers[:known].tolist()]
+        return found if self._scanner is None else found + self._scanner.words.spelled_each(numbers[known:])
 
     def _flush(self, files: Files) -> None:
         for file, numbers in zip(files, (self._ids, self._facts), strict=True):
@@ -189,7 +236,7 @@ class Spool:
 
     def ids(self, first: int, last: int) -> Iterator[NDArray[np.uint32]]:
         """The provisional ids of tokens `first` to before `last`, in chunks."""
-        with self._ids_path.open("rb") as file:
+        with self.ids_path.open("rb") as file:
             file.seek(4 * first)
             while first < last:
                 count = min(CHUNK, last - first)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 
 from ostinato.train.flat import Flat
-from ostinato.train.options import TrainOptions
+from ostinato.train.options import LoopOptions
 from ostinato.train.sweeps import Sweeps
 
 
@@ -51,7 +51,7 @@ class Trigger:
     recent: tuple[float, ...] = ()
     older: float = math.inf
 
-    def after_validation(self, options: TrainOptions, loss: float) -> Trigger:
+    def after_validation(self, options: LoopOptions, loss: float) -> Trigger:
         """With one more loss: it begins if that is above the lowest of more than `average_after` validations ago.
 
         Source: [Merity2018] algorithm 1, whose L is one validation here.
@@ -62,7 +62,7 @@ class Trigger:
             recent, older = recent[1:], min(older, recent[0])
         return Trigger(begun, recent, older)
 
-    def before_update(self, options: TrainOptions, epoch: int) -> Trigger:
+    def before_update(self, options: LoopOptions, epoch: int) -> Trigger:
         """With an update in `epoch` (from 0) ahead: it begins after so many whole epochs, if that is asked for."""
         begun = self.begun or (options.average == "tail" and epoch >= options.average_after)
         return Trigger(begun, self.recent, self.older)

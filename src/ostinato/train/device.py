@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, TypeVar
 
 import torch
 
 from ostinato.core.errors import ConfigError
-from ostinato.train.options import TrainOptions
+from ostinato.train.options import LoopOptions
+
+Options = TypeVar("Options", bound=LoopOptions)
 
 
-def settle(options: TrainOptions) -> TrainOptions:
+def settle(options: Options) -> Options:
     """The options with what depends on this machine decided, so that a resumed run does the same.
 
     Raises ConfigError if a device is asked for that is not here.
@@ -39,7 +41,7 @@ def choose(asked: Literal["auto", "cpu", "cuda"]) -> Literal["cpu", "cuda"]:
     return "cpu"
 
 
-def device_of(options: TrainOptions) -> torch.device:
+def device_of(options: LoopOptions) -> torch.device:
     """The device of this process: on a machine with several GPUs, each process has its own."""
     kind = choose(options.device)
     return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0"))) if kind == "cuda" else torch.device("cpu")

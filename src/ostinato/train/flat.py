@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,12 +16,22 @@ ALIGN = 16
 """Numbers, 64 bytes: every parameter begins at a multiple, where a vector instruction likes to load."""
 
 
+class Held(NamedTuple):
+    """Rows of a parameter that stay as they are."""
+
+    values: Tensor
+    gradient: Tensor
+    rows: Tensor  # [K]
+    kept: Tensor  # [K, ...]
+
+
 class Flat:
     """The numbers that training changes, side by side: norm, update and exchange are one pass over one array each.
 
     values, gradient: [N] float32, never reallocated. Matrices come first; the numbers from `decayed` on belong to
     biases and norms, which decoupled decay leaves alone. Gaps between parameters are zero and stay zero. A tied
-    parameter stands here once; one that does not train (requires_grad False) keeps its own memory.
+    parameter stands here once; one that does not train (requires_grad False) keeps its own memory. Rows that the
+    network holds (`Network.held`) are put back after what moves everything, and their gradient is cleared.
     """
 
     def __init__(self, network: nn.Module):
@@ -37,6 +49,21 @@ class Flat:
         for name, parameter in named:
             values[name].copy_(parameter.detach())
             parameter.data, parameter.grad = values[name], gradients[name]
+        held: Mapping[str, Tensor] = getattr(network, "held", {})
+        self._held = [
+            Held(values[name], gradients[name], rows.to(device), values[name][rows.to(device)])
+            for name, rows in held.items()
+        ]
+
+    def clear_held(self) -> None:
+        """Make the gradient of the rows that are held zero."""
+        for _, gradient, rows, _ in self._held:
+            gradient[rows] = 0
+
+    def put_back(self) -> None:
+        """Give the rows that are held the values they had at the beginning."""
+        for values, _, rows, kept in self._held:
+            values[rows] = kept
 
     def views(self, flat: Tensor) -> dict[str, Tensor]:
         """The ranges of a tensor [N] that belong to the parameters, in their shapes, by name."""

@@ -2,14 +2,40 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ostinato.core.score import Score
 from ostinato.core.state import map_leaves
 from ostinato.runs import RunDir
-from ostinato.text.batch import Batch
+
+
+@dataclass(frozen=True)
+class Validation:
+    """What a look at the validation data found.
+
+    loss: nats a target. worth: what is to become small, the loss or minus a measure; the weights with the least are
+    kept. measures: numbers to log, by name.
+    """
+
+    loss: float
+    worth: float
+    measures: dict[str, float] = field(default_factory=dict)
+
+
+class Counted(Protocol):
+    """All that the loop reads of a batch: `weight`, 1 where a target counts and 0 elsewhere, and `fresh` [rows], where
+    a row begins with a new state. What else is in it only its learner knows.
+    """
+
+    @property
+    def weight(self) -> NDArray[np.float32]: ...
+    @property
+    def fresh(self) -> NDArray[np.bool_]: ...
 
 
 class Listed(Protocol):
@@ -17,7 +43,7 @@ class Listed(Protocol):
 
     def __len__(self) -> int: ...
 
-    def __getitem__(self, number: int, /) -> Batch: ...
+    def __getitem__(self, number: int, /) -> Any: ...
 
 
 class Learner(Protocol):
@@ -36,18 +62,24 @@ class Learner(Protocol):
     def init_state(self, rows: int) -> Any:
         """The state of rows that have read nothing, as tensors."""
 
-    def gradients(self, state: Any, batch: Batch, scale: float, add: bool) -> tuple[float, Any]:
+    def gradients(self, state: Any, batch: Any, scale: float, add: bool) -> tuple[float, Any]:
         """Add the gradient of scale * loss to every parameter's `.grad`, in place; without `add` write it there.
 
         The loss is summed over the counted targets. Returns it unscaled, in nats, and the state after the batch,
         which no gradient flows through.
         """
 
-    def validate(self) -> Score:
-        """The score on the validation text."""
+    def validate(self) -> Validation:
+        """How good the network is on the validation data."""
 
-    def sample(self) -> dict[str, Any]:
-        """Generated `text` [..], `repeated` and `distinct`; the same whenever the weights are the same."""
+    def told(self, loss: float, best: float) -> str:
+        """What a progress bar says of the training loss since the last report and of the least worth so far."""
+
+    def probe(self, batch: Any) -> dict[str, Any]:
+        """`through_time` and `activations` of the network on part of a batch, see `monitor.probe`."""
+
+    def sample(self) -> dict[str, Any] | None:
+        """Generated `text` [..], `repeated` and `distinct`; the same for the same weights. None of none."""
 
     def save(self, run: RunDir) -> None:
         """Write the network as the run's model."""
@@ -57,3 +89,8 @@ def backward(loss: Tensor, state: Any, scale: float) -> tuple[float, Any]:
     """`gradients` from a loss and a state that torch can differentiate."""
     (loss * scale).backward()  # type: ignore[no-untyped-call]
     return float(loss.detach()), map_leaves(lambda leaf: leaf.detach(), state)
+
+
+def perplexity(loss: float) -> float:
+    """exp(loss), infinity where it does not fit."""
+    return math.exp(loss) if loss < 700 else math.inf

@@ -16,14 +16,13 @@ from ostinato.core.errors import DivergedError, Interrupted
 from ostinato.core.progress import Progress, Watch, unwatched
 from ostinato.core.state import leaves, map_leaves
 from ostinato.runs import RunDir
-from ostinato.text.batch import Batch
 from ostinato.train import checkpoint, device, monitor, optimise
 from ostinato.train.average import Average
 from ostinato.train.diagnosis import Diagnosis
 from ostinato.train.doctor import Watcher
 from ostinato.train.flat import Flat
-from ostinato.train.learner import Learner
-from ostinato.train.options import TrainOptions
+from ostinato.train.learner import Counted, Learner, Validation, perplexity
+from ostinato.train.options import LoopOptions
 from ostinato.train.position import Position, Window
 from ostinato.train.ranks import Ranks
 from ostinato.train.signals import stopping
@@ -44,7 +43,7 @@ class Trainer:
         self,
         learner: Learner,
         run: RunDir,
-        options: TrainOptions,
+        options: LoopOptions,
         watch: Watch = unwatched,
         warn: Callable[[Diagnosis], None] = lambda diagnosis: None,
         tensorboard: Path | None = None,
@@ -169,7 +168,7 @@ class Trainer:
         if validate or self.at.step % self.options.checkpoint_every == 0:
             self._checkpoint()
 
-    def _update(self, group: list[Batch], share: float) -> None:
+    def _update(self, group: list[Counted], share: float) -> None:
         count = sum(int(batch.weight.sum()) for batch in group)
         nats = 0.0
         for number, batch in enumerate(group):
@@ -191,7 +190,7 @@ class Trainer:
         self.at = replace(self.at, batch=batch_number, step=self.at.step + 1, tokens=tokens, averaging=averaging)
         self._tell(nats, count, norm, clipped, share)
 
-    def _state_for(self, batch: Batch) -> Any:
+    def _state_for(self, batch: Counted) -> Any:
         """The carried state, with the rows that begin anew set back."""
         rows = len(batch.fresh)
         if self.carried is None or batch.fresh.all():
@@ -211,15 +210,14 @@ class Trainer:
         if norm >= window.norm:
             window.norm, window.clipped = norm, clipped
         loss = window.nats / max(1, window.count)
-        note = f"epoch {self.at.epoch + 1}/{self.options.epochs}  perplexity {perplexity(loss):.1f}"
-        if self.at.best < math.inf:
-            note += f"  best valid {perplexity(self.at.best):.2f}"
+        note = f"epoch {self.at.epoch + 1}/{self.options.epochs}  {self.learner.told(loss, self.at.best)}"
         self.watch(Progress("train", self.at.tokens, share, note))
 
     def _report(self, validate: bool) -> None:
         window = self.window
         loss = window.nats / max(1, window.count)
-        valid = self._validate() if validate else None
+        found = self._validate() if validate else None
+        valid = None if found is None else found.loss
         event: dict[str, Any] = {
             "event": "report",
             "epoch": self.at.epoch,
@@ -234,19 +232,20 @@ class Trainer:
             "learning_rate": self.rate,
             "tokens_per_second": round(window.count / max(1e-9, time.monotonic() - window.began), 1),
         }
+        if found is not None and found.measures:
+            event["valid"] = found.measures
         self._log(event)
         if validate and self.ranks.lead:
             self._look()
         self.window = Window(began=time.monotonic())
 
-    def _validate(self) -> float:
-        """The validation loss, nats a token; keeps the best weights and drives the plateau schedule and averaging."""
-        loss = 0.0
+    def _validate(self) -> Validation:
+        """A look at the validation data; keeps the best weights and drives the plateau schedule and averaging."""
+        found = Validation(math.inf, math.inf)
         with self.average.in_place():
             if self.ranks.lead:
-                score = self.learner.validate()
-                loss = score.nats / max(1, score.count)
-            loss = self.ranks.told(loss)
+                found = self.learner.validate()
+            loss = self.ranks.told(found.worth)
             if loss < self.at.best and self.ranks.lead:
                 self.learner.save(self.run)
         self.at = replace(self.at, averaging=self.at.averaging.after_validation(self.options, loss))
@@ -257,15 +256,17 @@ class Trainer:
             waited = self.at.waited + 1
             tired = 0 < self.options.patience <= waited and not self.at.ended
             self.at = replace(self.at, waited=waited, factor=factor, ended="patience" if tired else self.at.ended)
-        return loss
+        return found
 
     def _look(self) -> None:
         """Log a probe and samples; draws no random number of training."""
         gradients = monitor.gradient_norms(self.network)
         batch = self.learner.batches(self.at.epoch)[0]
-        self._log({"event": "probe", "gradients": gradients, **monitor.probe(self.network, batch)})
+        self._log({"event": "probe", "gradients": gradients, **self.learner.probe(batch)})
         with self.average.in_place():
-            self._log({"event": "sample", **self.learner.sample()})
+            sample = self.learner.sample()
+        if sample is not None:
+            self._log({"event": "sample", **sample})
 
     def _diverged(self, nats: float, norm: float) -> None:
         name, value = monitor.first_not_finite(self.network) or ("none", nats)
@@ -320,8 +321,3 @@ def damaged_checkpoint(name: str, step: int) -> Diagnosis:
         "nothing but time is lost; check the disk",
         {"checkpoint": name, "step": step},
     )
-
-
-def perplexity(loss: float) -> float:
-    """exp(loss), infinity where it does not fit."""
-    return math.exp(loss) if loss < 700 else math.inf

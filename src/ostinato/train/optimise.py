@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ostinato.train.flat import Flat
-from ostinato.train.options import TrainOptions
+from ostinato.train.options import LoopOptions
 from ostinato.train.sweeps import AdamStep, Clip, DescentStep, KernelSweeps, Sweeps
 
 
@@ -19,7 +19,7 @@ class Optimiser:
     slots: what it remembers, each [N] like the weights. count: updates made.
     """
 
-    def __init__(self, flat: Flat, options: TrainOptions, sweeps: Sweeps | None = None):
+    def __init__(self, flat: Flat, options: LoopOptions, sweeps: Sweeps | None = None):
         self.flat, self.options = flat, options
         self.sweeps = sweeps or KernelSweeps()
         names = ("mean", "square") if options.optimiser != "sgd" else ("velocity",) if options.momentum else ()
@@ -31,6 +31,7 @@ class Optimiser:
 
         By norm: all are scaled so that it is at most clip_at [Pascanu2013]. By value: each number is cut to +-clip_at.
         """
+        self.flat.clear_held()
         before, cut = self.sweeps.norms(self.flat.gradient, self._cut)
         return before, min(before, self.options.clip_at) if self.options.clip == "norm" else cut
 
@@ -49,6 +50,8 @@ class Optimiser:
             matrices, others = slice(0, self.flat.decayed), slice(self.flat.decayed, None)
             self._adam(matrices, clip, AdamStep(rate, self.count, decoupled=options.weight_decay))
             self._adam(others, clip, AdamStep(rate, self.count))
+        if options.weight_decay:  # which moves what has no gradient, too
+            self.flat.put_back()
 
     def _adam(self, part: slice, clip: Clip, numbers: AdamStep) -> None:
         weights = self.flat.values[part], self.flat.gradient[part]
@@ -59,7 +62,7 @@ class Optimiser:
         return self.options.clip_at if self.options.clip == "value" else math.inf
 
 
-def learning_rate(options: TrainOptions, step: int, share: float, factor: float) -> float:
+def learning_rate(options: LoopOptions, step: int, share: float, factor: float) -> float:
     """The rate of update number `step` (from 0).
 
     share: how much of the whole training is done, 0 to 1 (cosine: half a wave down to zero, as in

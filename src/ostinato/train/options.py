@@ -28,15 +28,11 @@ DEFAULT_RATES = {"sgd": 1.0, "adam": 0.003, "adamw": 0.003}
 
 
 @dataclass(frozen=True, config=STRICT)
-class TrainOptions:
-    """How a neural model is trained; n-gram models are estimated from counts in one pass."""
+class LoopOptions:
+    """What the training loop is told, whatever it trains."""
 
     epochs: Count = 5
     """Passes over the training text."""
-    rows: Count = 16
-    """Sequences side by side in a batch."""
-    bptt: Count = 50
-    """Steps the gradient reaches back; the state is carried further, detached."""
     accumulate: Count = 1
     """Batches whose gradients are added before an update."""
     optimiser: Literal["sgd", "adam", "adamw"] = "adamw"
@@ -89,3 +85,25 @@ class TrainOptions:
     def rate(self) -> float:
         """The learning rate at full height."""
         return DEFAULT_RATES[self.optimiser] if self.learning_rate is None else self.learning_rate
+
+
+@dataclass(frozen=True, config=STRICT)
+class TrainOptions(LoopOptions):
+    """How a neural model is trained; n-gram models are estimated from counts in one pass."""
+
+    rows: Count = 16
+    """Sequences side by side in a batch."""
+    bptt: Count = 50
+    """Steps the gradient reaches back; the state is carried further, detached."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class TaskTrainOptions(LoopOptions):
+    """How the model of a sequence task is trained."""
+
+    rows: Count = 32
+    """Examples of a batch, at most."""
+    tokens: Count = 4096
+    """Tokens of a batch, padding included, at most; so long examples come in small batches and memory stays bounded."""
+    longest: Count = 1000
+    """Tokens of an example beyond which it is left out of training, and counted."""

@@ -19,8 +19,6 @@ from ostinato.core.state import map_leaves
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ostinato.text.batch import Batch
-
 PATIENCE = timedelta(hours=6)
 """How long a process waits for the others, which wait in turn while the first one validates."""
 
@@ -51,10 +49,14 @@ class Ranks:
         """The rows of this process out of so many; the shares differ by one row at most."""
         return slice(total * self.rank // self.size, total * (self.rank + 1) // self.size)
 
-    def part(self, batch: Batch) -> Batch:
+    def part(self, batch: Any) -> Any:
         """This process's rows of a batch. Raises ConfigError if there are fewer rows than processes."""
         if self.size == 1:
             return batch
+        from ostinato.text.batch import Batch
+
+        if not isinstance(batch, Batch):
+            raise ConfigError("only language models are trained by several processes; start it without torchrun")
         total = len(batch.fresh)
         if total < self.size:
             raise ConfigError(

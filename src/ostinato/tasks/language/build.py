@@ -58,21 +58,29 @@ def train(config: Config, run_dir: str | Path, callbacks: Callbacks | None = Non
     config = replace(config, train=settle(config.train))
     with joined(config.train.device) as ranks:
         if ranks.lead:
-            prepare_run(config, run_dir, callbacks.watch)
+            config = prepare_run(config, run_dir, callbacks)
         ranks.wait()
         run = RunDir.open(run_dir)
         return continue_training(run, config if ranks.lead else load_config(run), callbacks, ranks)
 
 
-def prepare_run(config: Config, run_dir: str | Path, watch: Watch) -> None:
-    """Make the directory of a neural run, with its data."""
-    from ostinato.tasks.language.learner import check_size, make_network
+def prepare_run(config: Config, run_dir: str | Path, callbacks: Callbacks) -> Config:
+    """Make the directory of a neural run, with its data; the configuration with the size of word vectors."""
+    from ostinato.tasks.language.learner import check_size, make_network, word_counts
+    from ostinato.tasks.language.word_vectors import Known, opened, sized
 
     with RunDir.create(run_dir) as part:
-        corpus = prepare(config.data, part.path / "data", watch)
+        vectors = opened(config.model, callbacks.watch)
+        config = replace(config, model=sized(config.model, vectors))
+        corpus = prepare(config.data, part.path / "data", callbacks.watch)
         check_size(config, corpus)
+        if vectors is not None:
+            known = Known.among(vectors, corpus.vocabulary, str(config.model.vectors))
+            callbacks.note(known.coverage(word_counts(corpus), corpus.vocabulary.stop))
+            known.save(part.path / "data")
         make_network(config, corpus)  # a network that does not fit into memory is found before the run is made
         part.write_config(to_toml(config))
+    return config
 
 
 def refuse_several(config: Config) -> None:

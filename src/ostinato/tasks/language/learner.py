@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -12,20 +13,22 @@ import torch
 from numpy.typing import NDArray
 
 from ostinato.core.progress import Watch
-from ostinato.core.score import Score
 from ostinato.core.vocabulary import Vocabulary
 from ostinato.nn.lm import NeuralLM
 from ostinato.nn.networks import Network, networks
 from ostinato.runs import RunDir
 from ostinato.tasks.language.evaluate import evaluate_stream
 from ostinato.tasks.language.generate import sample_event
+from ostinato.tasks.language.word_vectors import Known
 from ostinato.tasks.options import Config
 from ostinato.text.batch import Batch, Batches, make_batches
 from ostinato.text.corpora import Corpus
+from ostinato.train import monitor
 from ostinato.train.checkpoint import as_array
 from ostinato.train.device import device_of
 from ostinato.train.doctor import Diagnosis
 from ostinato.train.engine import choose_engine
+from ostinato.train.learner import Validation, perplexity
 from ostinato.train.loop import Trainer
 from ostinato.train.ranks import Ranks
 
@@ -78,13 +81,25 @@ class LanguageLearner:
         """Summed -log p in nats of the counted targets, and the state; gradients as `Learner.gradients` says."""
         return self.engine.gradients(state, batch, scale, add)
 
-    def validate(self) -> Score:
-        """The score on the validation text.
+    def validate(self) -> Validation:
+        """The loss on the validation text.
 
         Long documents of a stream are cut and read side by side, so this is a little pessimistic there;
         `ostinato evaluate` reads them whole.
         """
-        return evaluate_stream(self.model, self.corpus.valid, self.corpus.pipeline, self.config.data.regime, split=True)
+        pipeline, regime = self.corpus.pipeline, self.config.data.regime
+        score = evaluate_stream(self.model, self.corpus.valid, pipeline, regime, split=True)
+        loss = score.nats / max(1, score.count)
+        return Validation(loss, loss)
+
+    def told(self, loss: float, best: float) -> str:
+        """Perplexities."""
+        text = f"perplexity {perplexity(loss):.1f}"
+        return text if best == math.inf else f"{text}  best valid {perplexity(best):.2f}"
+
+    def probe(self, batch: Batch) -> dict[str, Any]:
+        """Gates and gradients through time."""
+        return monitor.probe(self.network, batch)
 
     def sample(self) -> dict[str, Any]:
         """Two texts drawn from the model with a fixed seed."""
@@ -149,6 +164,9 @@ def train_network(
     """Train the network of a prepared run to its end; plain: every key of the configuration as JSON keeps it."""
     torch.set_num_threads(config.train.threads or 1)
     warnings.filterwarnings("ignore", "RNN module weights are not part")  # cuDNN copies them, which is little work
-    learner = LanguageLearner(make_network(config, corpus), corpus, config)
+    network = make_network(config, corpus)
+    if config.model.vectors:
+        Known.load(run.path / "data").put_into(network, bool(config.model.freeze))
+    learner = LanguageLearner(network, corpus, config)
     board = run.path / "tensorboard" if tensorboard else None
     Trainer(learner, run, config.train, watch, warn, board, plain, ranks).fit()

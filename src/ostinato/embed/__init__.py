@@ -1,0 +1,1 @@
+"""Word vectors: learn them, keep them, ask them, judge them."""

@@ -1,0 +1,114 @@
+"""Hierarchical softmax: a word's probability as a product of decisions on the way to its leaf [Morin2005].
+
+The nodes of a word's path serve all contexts of its window at once, which is exact. Inner nodes are rows of `right`.
+"""
+
+# mypy: ignore-errors
+# (Numba gives variables their types)
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from ostinato.kernels.bag import AVERAGED, EXACT, GRAMS, bagged
+from ostinato.kernels.drawing import ONE, PAIR, ZERO, ask, following, gathered, judged, mixed, multiplied, sampled
+from ostinato.kernels.rows import KEPT, ROW, gather, scatter
+from ostinato.kernels.window import GROUP, OUTPUTS, updates_apart_6
+
+BAGS = 8
+"""Added to `how` if there are bags; else it is skip-gram."""
+
+
+@numba.njit(nogil=True, inline="always")
+def laid_out(first, last, nodes, codes, right, stride, zeros, rights, signs, weights):
+    """Write the rows and signs of a path in tiles, padded with nothing; how many tiles."""
+    tiles = (last - first + OUTPUTS - 1) // OUTPUTS
+    for tile in range(tiles):
+        for place in range(OUTPUTS):
+            at, lane = first + tile * OUTPUTS + place, tile * PAIR + place
+            there = at < last
+            rights[tile * OUTPUTS + place] = np.int64(nodes[at]) * stride if there else zeros
+            sign = ONE - np.float32(2 * codes[at]) if there else ONE
+            signs[lane] = signs[lane + GROUP] = sign
+            weights[lane] = weights[lane + GROUP] = ONE if there else ZERO
+            if there:
+                ask(right, rights[tile * OUTPUTS + place], stride)
+    return tiles
+
+
+@numba.njit(cache=KEPT, nogil=True)
+def hierarchical_softmax(
+    ids,
+    keep,
+    reaches,
+    offsets,
+    nodes,
+    codes,
+    how,
+    grams,
+    numbers,
+    hidden,
+    seed,
+    alpha,
+    left,
+    right,
+    stride,
+    desk,
+    totals,
+):
+    """Train on a chunk of text; as `bag.negative_sampling`.
+
+    offsets [V + 1], nodes, codes: the path of each word from the root, its inner nodes and whether it turns right.
+    """
+    sentence, places, lefts, rights, words, weights, signs, sureness, products, _, errors, targets = desk
+    blocks, span, farthest = stride // ROW, np.uint64(reaches.size - 1), np.int64(reaches.max())
+    vocabulary = np.int64(offsets.size - 1)
+    state, zeros, room = seed, vocabulary * stride, (2 * farthest + 2) * GROUP
+    at, loss, pairs, kept = 0, 0.0, 0, 0
+    while at < ids.size:
+        size, at, state = sampled(ids, at, keep, state, sentence)
+        kept += size
+        for middle in range(size):
+            places[middle] = np.int64(sentence[middle]) * stride
+        for middle in range(size):
+            state = following(state)
+            reach, first, many = np.int64(reaches[mixed(state) >> np.uint64(40) & span]), 0, 1
+            share = ONE
+            if how & GRAMS:
+                count, many = bagged(
+                    sentence, size, middle, reach, how, grams, numbers, vocabulary + 1, stride, lefts, targets
+                )
+            else:
+                count = gathered(places, size, middle, reach, lefts)
+                targets[0] = sentence[middle]
+            ask(left, places[min(size - 1, middle + farthest + 1)], stride)
+            if count == 0 or many == 0:
+                continue
+            rows = count
+            if how & BAGS:
+                share = ONE / np.float32(count) if how & AVERAGED else ONE
+                gather(left, lefts, 0, count, blocks, share, hidden)
+                lefts[count] = hidden
+                first, rows = count, 1
+            errors[: rows * stride] = ZERO
+            for target in range(many):
+                begin, last = offsets[targets[target]], offsets[targets[target] + 1]
+                tiles = laid_out(begin, last, nodes, codes, right, stride, zeros, rights, signs, weights)
+                for tile in range(tiles):
+                    lane, at_tile = tile * PAIR, tile * OUTPUTS
+                    multiplied(left, lefts, first, rows, right, rights, at_tile, blocks, products, tile * room)
+                    loss += judged(
+                        products, tile * room, rows, signs, lane, weights, words, lane, np.int32(0), alpha, sureness
+                    )
+                for tile in range(tiles):
+                    at_tile = tile * OUTPUTS
+                    updates_apart_6(
+                        left, lefts, first, rows, right, rights, at_tile, blocks, products, tile * room, errors
+                    )
+            step = 0 if how & BAGS else stride
+            scatter(left, lefts, 0, count, blocks, errors, 0, step, share if how & EXACT else ONE)
+            pairs += many if how & BAGS else count
+    totals[0] += loss
+    totals[1] += pairs
+    totals[2] += kept

@@ -1,0 +1,326 @@
+"""A recurrent decoder: reads words, looks at what was encoded, and says which word comes next."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from ostinato.core.errors import ConfigError
+from ostinato.core.state import leaves, map_leaves
+from ostinato.nn.attention import Attention, Grouped, Memory, attentions
+from ostinato.nn.cells import Cell
+from ostinato.nn.cells.recurrent import RecurrentCell
+from ostinato.nn.encoder_decoder_options import DecoderOptions
+from ostinato.nn.heads import LinearHead, make_head
+from ostinato.nn.loss import CACHED
+from ostinato.nn.networks import make_cell
+from ostinato.nn.unroll import Stack, StackState
+
+
+class Encoded(NamedTuple):
+    """What an encoder hands to a decoder: a vector for every place, and one for the whole."""
+
+    values: Tensor  # [B, S, value size]
+    mask: Tensor  # [B, S], true where there is something
+    summary: Tensor  # [B, summary size]
+
+
+class DecoderState(NamedTuple):
+    layers: StackState
+    last: Tensor  # [B, n], what the next step looks with (attend before) or reads (input feeding); else n = 0
+
+
+class Decoding(NamedTuple):
+    """All that the next step needs, as tensors whose rows can be taken."""
+
+    decoder: DecoderState
+    memory: Memory | Grouped
+    summary: Tensor  # [B, n], the fixed vector that every step reads; else n = 0
+
+
+class Decoder(nn.Module):
+    """Embedding, a stack of cells, attention, and an output layer whose matrix may be the embedding's [Press2017].
+
+    attend before  c = attention(s, memory)   s' = step(s, [y; c])   features = tanh(W [s'; c; y] + b)
+    attend after   s' = step(s, y)   c = attention(s', memory)   features = tanh(W [s'; c] + b)
+    input feeding  the same, and s' = step(s, [y; features of the step before])
+    fixed vector   s' = step(s, y)   features = tanh(W s' + b)
+    every step     s' = step(s, [y; summary])   features = tanh(W [s'; summary; y] + b)
+
+    y is the vector of the word read, s the output of the highest layer. The state starts as tanh(V summary + a).
+    What does not hang on the step before is one product for all steps: the part of y in the lowest layer, the keys,
+    the features and the output layer. Dropout falls on y, between layers and on s' where the features read it.
+
+    value_size, summary_size: of what the encoder gives. counts: [outputs], how often each id stands in the training
+    text, for output layers that sample. embedding: one of `outputs` + 2 ids to share, or None for one of its own.
+    Raises ConfigError for options that do not fit each other.
+    Source: [Bahdanau2015] section A.2; [Luong2015] eq. 5-6 and section 3.3; [Sutskever2014]; [Cho2014] eq. 8-10.
+    Differs: features of one tanh instead of maxout, and with the state after the step instead of before it.
+    """
+
+    def __init__(
+        self,
+        outputs: int,
+        value_size: int,
+        summary_size: int,
+        options: DecoderOptions,
+        counts: Tensor | None = None,
+        embedding: nn.Embedding | None = None,
+    ):
+        super().__init__()
+        self.outputs = outputs
+        self.bf16 = False  # bfloat16 in the output layer's products in training
+        attends = options.attention != "none"
+        self.before = attends and options.attend == "before"
+        self.feeds, self.whole = options.input_feeding, options.context == "every-step"
+        self.rereads = self.before or self.whole  # the features read the word again
+        self.width = options.embedding if options.tied else options.hidden
+        context = value_size if attends else summary_size if self.whole else 0
+        beside = self.width if self.feeds else context if self.rereads else 0
+        self.embedding = embedding or word_vectors(outputs, options.embedding)
+        self.stack = Stack(
+            partial(make_cell, options.kind, options.recurrent), options.embedding + beside, options.recurrent
+        )
+        size = self.stack.output_size
+        self.attention: Attention | None = None
+        if attends:
+            self.attention = attentions[options.attention](size, value_size, options.attention_size or options.hidden)
+        self.bridge = Bridge(summary_size, self.stack, self.before)
+        if not (attends or self.whole or self.bridge.reaches):
+            raise ConfigError(
+                f"model.kind: {options.kind} keeps no vector that could start as the source's, so a fixed vector must "
+                "be read at every step; set context to every-step, or take attention"
+            )
+        self.readout = nn.Linear(size + context + (options.embedding if self.rereads else 0), self.width)
+        tied = self.embedding.weight if options.tied else None
+        self.head = make_head(options.head, self.width, outputs, counts, tied)
+        self.options = replace(options, head=self.head.options)
+
+    def start(self, encoded: Encoded) -> Decoding:
+        """Where a decoder begins that has read nothing of what it says; the start symbol comes first.
+
+        Raises ShapeError if there is nothing to attend to in a row.
+        """
+        summary = encoded.summary
+        layers, query = self.bridge(summary, self.stack.init_state(len(summary)))
+        last = query if self.before else summary.new_zeros(len(summary), self.width if self.feeds else 0)
+        if self.attention is None:
+            nothing = encoded.values[:, :0]
+            memory = Memory(nothing, nothing, encoded.mask[:, :0])
+        else:
+            memory = self.attention.prepare(encoded.values, encoded.mask)
+        return Decoding(DecoderState(layers, last), memory, summary if self.whole else summary[:, :0])
+
+    def read(self, decoding: Decoding, inputs: Tensor) -> tuple[Tensor, Tensor, Decoding]:
+        """Read ids [B, T]; return features [B, T, width], attention weights [B, T, S], and what follows."""
+        words = self.embedding(inputs)
+        if self.before or self.feeds:
+            features, weights, state = self.by_steps(decoding, self.stack.dropout(words))
+        else:
+            features, weights, state = self.at_once(decoding, words)
+        return features, weights, decoding._replace(decoder=state)
+
+    def at_once(self, decoding: Decoding, words: Tensor) -> tuple[Tensor, Tensor, DecoderState]:
+        """As `read` of word vectors [B, T, embedding], where no step reads what the one before has seen."""
+        state, memory, summary = decoding
+        contexts = summary[:, None].expand(-1, words.shape[1], -1)
+        xs = torch.cat([words, contexts], dim=-1) if self.whole else words
+        outputs, layers = self.scan(state.layers, xs)
+        weights = outputs.new_zeros(*words.shape[:2], 0)
+        if self.attention is not None:
+            contexts, weights = self.attention(outputs, memory)
+        return self.features(outputs, contexts, words), weights, DecoderState(layers, state.last)
+
+    def scan(self, layers: StackState, xs: Tensor) -> tuple[Tensor, StackState]:
+        """`Stack.scan`, which is a step of every cell for one word in evaluation."""
+        cell = self.stack.cells[0]
+        with nullcontext() if self.training else settled(cell):
+            return self.stack.scan(layers, xs.to(dtype_of(cell)))
+
+    def by_steps(self, decoding: Decoding, words: Tensor) -> tuple[Tensor, Tensor, DecoderState]:
+        """As `read` of word vectors [B, T, embedding], where each step reads what the one before has seen."""
+        (layers, last), memory, _ = decoding
+        assert self.attention is not None
+        lowest = Lowest(self.stack.cells[0], self.options.embedding)
+        outputs, contexts, weights = [], [], []
+        for word in lowest.hoist(words):
+            if self.before:
+                context, weight = self.attention(last, memory)
+                last, layers = self.step_layers(lowest, layers, word, context)
+            else:
+                output, layers = self.step_layers(lowest, layers, word, last)
+                output = self.stack.dropout(output)
+                context, weight = self.attention(output, memory)
+                last = self.features(output, context)
+            outputs.append(last)
+            contexts.append(context)
+            weights.append(weight)
+        features = torch.stack(outputs, dim=1)
+        if self.before:
+            features = self.features(self.stack.dropout(features), torch.stack(contexts, dim=1), words)
+        return features, torch.stack(weights, dim=1), DecoderState(layers, last)
+
+    def step_layers(
+        self, lowest: Lowest, states: StackState, word: Tensor, beside: Tensor
+    ) -> tuple[Tensor, StackState]:
+        """The output [B, size] of one step of all layers, before dropout, and the new states."""
+        lower, state = lowest.step(states.layers[0], word, beside)
+        lower = self.stack.blocks[0](self.stack.norms[0](lower))
+        after = [state]
+        for layer, cell in enumerate(self.stack.cells[1:], 1):
+            output, state = step(cell, states.layers[layer], self.stack.dropout(lower))
+            lower = self.stack.join(layer, lower, output)
+            after.append(state)
+        return lower, StackState(tuple(after))
+
+    def features(self, outputs: Tensor, contexts: Tensor, words: Tensor | None = None) -> Tensor:
+        """What the output layer reads, [..., width]."""
+        parts = [outputs, contexts] if words is None or not self.rereads else [outputs, contexts, words]
+        return torch.tanh(self.readout(torch.cat(parts, dim=-1)))
+
+    def log_probs(self, features: Tensor) -> Tensor:
+        """Log-probs [..., outputs] (nats) of the next word; under autocast the products alone are in bfloat16."""
+        if isinstance(self.head, LinearHead) and self.head.options.kind == "softmax":
+            return log_softmax(self.head.scores(features))
+        with torch.autocast(features.device.type, enabled=False):
+            return self.head.log_probs(features.to(torch.promote_types(features.dtype, torch.float32)))
+
+    def step(self, decoding: Decoding, tokens: Tensor) -> tuple[Tensor, Decoding, Tensor]:
+        """Read ids [B]; return log-probs [B, outputs] of the next (nats), what follows, and the weights [B, S]."""
+        features, weights, after = self.read(decoding, tokens[:, None])
+        return self.log_probs(features[:, 0]), after, weights[:, 0]
+
+    def loss(self, features: Tensor, targets: Tensor, weight: Tensor) -> Tensor:
+        """The summed -log p (nats) of targets [B, T] after features [B, T, width] where weight [B, T] is not zero.
+
+        In training the targets are smoothed: the loss of a target is (1 - e) of its own and e of the mean over all
+        words. Source: [Szegedy2016] section 7.
+        """
+        counted = weight.reshape(-1) > 0
+        chosen, goals = features.reshape(-1, self.width)[counted], targets.reshape(-1)[counted]
+        chosen = chosen.to(torch.promote_types(chosen.dtype, torch.float32))
+        with torch.autocast(features.device.type, enabled=False):
+            nats = self.head.loss(chosen, goals, self.bf16 and self.training)
+            share = self.options.label_smoothing
+            return nats + share * self.advantage(chosen, goals) if share and self.training else nats
+
+    def advantage(self, features: Tensor, goals: Tensor) -> Tensor:
+        """The sum of how much higher the goals [N] score than the mean of all words: e of it is what smoothing adds.
+
+        The normaliser is in both, so no distribution is needed: log p(goal) - mean of log p = score - mean score.
+        """
+        head = self.head
+        assert isinstance(head, LinearHead)
+        matrix = head.weight[: self.outputs]
+        scores = (features * nn.functional.embedding(goals, head.weight)).sum() + head.bias[goals].sum()
+        return scores - features.sum(dim=0) @ matrix.mean(dim=0) - len(goals) * head.bias.mean()
+
+    @torch.no_grad()
+    def mix(self, decoding: Decoding, inputs: Tensor, share: float) -> Tensor:
+        """Inputs [B, T] where a share of the words, the first never, are what the decoder drew after those before.
+
+        Source: [Bengio2015] section 2.3. Differs: dropout draws other masks here than when the result is learnt from.
+        """
+        mixed = [inputs[:, 0]]
+        for given in inputs.unbind(dim=1)[1:]:
+            log_probs, decoding, _ = self.step(decoding, mixed[-1])
+            drawn = torch.multinomial(log_probs.exp(), 1)[:, 0]
+            mixed.append(torch.where(torch.rand(len(given), device=given.device) < share, drawn, given))
+        return torch.stack(mixed, dim=1)
+
+
+class Bridge(nn.Module):
+    """Start states tanh(V summary + a) for every vector that a stack keeps; what is no vector starts as ever.
+
+    asks: whether a query is wanted. It is the start of the highest layer's hidden state, or, where its cell keeps
+    none, a vector like it. reaches: whether there is any vector in the state.
+    Source: [Bahdanau2015] section A.2.2.
+    """
+
+    def __init__(self, summary_size: int, stack: Stack, asks: bool):
+        super().__init__()
+        state = stack.init_state(1)
+        self.sizes = [leaf.shape[1] for leaf in leaves(state) if leaf.dim() == 2]
+        self.reaches = bool(self.sizes)
+        if asks and not hasattr(state.layers[-1], "hidden"):
+            self.sizes.append(stack.output_size)
+        self.linear = nn.Linear(summary_size, sum(self.sizes)) if self.sizes else None
+
+    def forward(self, summary: Tensor, state: StackState) -> tuple[StackState, Tensor]:
+        """`state`, of rows that have read nothing, for summaries [B, summary size]; and the query [B, output size]."""
+        if self.linear is None:
+            return state, summary[:, :0]
+        vectors = iter(torch.split(torch.tanh(self.linear(summary)), self.sizes, dim=-1))
+
+        def begin(leaf: Tensor) -> Tensor:
+            return next(vectors).to(torch.promote_types(leaf.dtype, torch.float32)) if leaf.dim() == 2 else leaf
+
+        layers: StackState = map_leaves(begin, state)
+        query: Tensor | None = getattr(layers.layers[-1], "hidden", None)
+        return layers, next(vectors, summary[:, :0]) if query is None else query
+
+
+class Lowest:
+    """The lowest cell, reading [y; c] of which y is known for all steps before the first."""
+
+    def __init__(self, cell: Cell, known: int):
+        self.cell, self.linear = cell, isinstance(cell, RecurrentCell) and type(cell).read is RecurrentCell.read
+        if self.linear:
+            linear: Any = cell.from_input
+            self.weight, self.beside = torch.split(linear.weight, [known, linear.in_features - known], dim=1)
+            self.bias: Tensor | None = linear.bias
+
+    def hoist(self, words: Tensor) -> tuple[Tensor, ...]:
+        """What each step needs of `words` [B, T, known]: [B, n], T times."""
+        read = nn.functional.linear(words, self.weight, self.bias) if self.linear else words
+        return read.unbind(dim=1)
+
+    def step(self, state: Any, word: Tensor, beside: Tensor) -> tuple[Tensor, Any]:
+        """The output and the new state of a step on one of what `hoist` gave and on `beside` [B, m]."""
+        if not self.linear:
+            return step(self.cell, state, torch.cat([word, beside], dim=-1))
+        assert isinstance(self.cell, RecurrentCell)
+        read = word + nn.functional.linear(beside, self.beside)
+        return self.cell.update(state, self.cell.activate(state, read))
+
+
+def log_softmax(scores: Tensor) -> Tensor:
+    """Log-probs of scores [..., outputs], at least float32; a few rows at a time where no gradient is wanted."""
+    dtype = torch.promote_types(scores.dtype, torch.float32)
+    if torch.is_grad_enabled() or dtype == scores.dtype:
+        return torch.log_softmax(scores, dim=-1, dtype=dtype)
+    made = torch.empty(scores.shape, dtype=dtype, device=scores.device)
+    rows, out = scores.reshape(-1, scores.shape[-1]), made.view(-1, scores.shape[-1])
+    for begin in range(0, len(rows), CACHED):
+        torch.log_softmax(rows[begin : begin + CACHED], dim=-1, dtype=dtype, out=out[begin : begin + CACHED])
+    return made
+
+
+def step(cell: Cell, state: Any, x: Tensor) -> tuple[Tensor, Any]:
+    """`cell.step`, whatever autocast wants of the cell."""
+    with settled(cell):
+        return cell.step(state, x.to(dtype_of(cell)))
+
+
+def settled(cell: Cell) -> AbstractContextManager[Any]:
+    """What a cell steps in: a state that is made by products stays as wide as it is, without autocast."""
+    if isinstance(cell, RecurrentCell):
+        return nullcontext()
+    return torch.autocast(next(cell.parameters()).device.type, enabled=False)
+
+
+def dtype_of(cell: Cell) -> torch.dtype:
+    """The type of a cell's parameters."""
+    return next(cell.parameters()).dtype
+
+
+def word_vectors(outputs: int, size: int) -> nn.Embedding:
+    """Vectors of all ids that can be read: `outputs`, the start symbol and padding."""
+    embedding = nn.Embedding(outputs + 2, size)
+    nn.init.uniform_(embedding.weight, -0.1, 0.1)
+    return embedding

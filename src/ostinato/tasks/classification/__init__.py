@@ -1,0 +1,1 @@
+"""Sentences to labels: one recurrent network, a label for each text."""

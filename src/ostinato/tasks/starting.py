@@ -1,0 +1,84 @@
+"""What a task's network starts from: the layers of a language model of ours, or word vectors; kept inside the run.
+
+Source: [Dai2015]: a recurrent network that was trained to predict the next word starts one that classifies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from ostinato.core.errors import ConfigError, FormatError, MismatchError
+from ostinato.nn.lm import NeuralLM
+from ostinato.nn.networks import RecurrentNetwork
+from ostinato.runs import load_arrays, save_arrays
+from ostinato.tasks.language.load import Loaded, load
+from ostinato.tasks.stacks import structure
+from ostinato.train.checkpoint import as_array
+
+FILE = "start.safetensors"
+"""In the run's data folder: arrays under the names of the network's parameters that begin with them."""
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+def open_language_model(path: str) -> Loaded:
+    """A recurrent language model of ours. Raises MismatchError for another model, FormatError if it is damaged."""
+    loaded = load(path)
+    if not (isinstance(loaded.model, NeuralLM) and isinstance(loaded.model.network, RecurrentNetwork)):
+        raise MismatchError(
+            f"{path}: a model of kind {loaded.kind} has no recurrent layers to start from; name the run of a recurrent "
+            "language model"
+        )
+    return loaded
+
+
+def layers_of(loaded: Loaded) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """The arrays of a language model's word vectors and layers by name, and what a stack must share with it."""
+    assert isinstance(loaded.model, NeuralLM)
+    network = loaded.model.network
+    assert isinstance(network, RecurrentNetwork)
+    arrays = {
+        name: as_array(tensor)
+        for name, tensor in network.state_dict().items()
+        if name.startswith(("embedding.", "stack."))
+    }
+    return arrays, structure(network.kind, network.options)
+
+
+def keep(folder: Path, arrays: Arrays, source: str, taken: Mapping[str, Any]) -> None:
+    """Write what the network starts from into the run's data folder; taken: options, for `StackOptions.resolve`."""
+    save_arrays(folder / FILE, arrays, {"source": source, "taken": dict(taken)})
+
+
+def kept(folder: Path) -> tuple[dict[str, NDArray[Any]], str, dict[str, Any]]:
+    """What `keep` wrote: arrays, source and options; empty if the network starts from nothing. Raises FormatError."""
+    if not (folder / FILE).is_file():
+        return {}, "", {}
+    arrays, about = load_arrays(folder / FILE)
+    try:
+        return arrays, str(about["source"]), dict(about["taken"])
+    except (KeyError, TypeError, ValueError) as fault:
+        raise FormatError(f"{folder / FILE}: the header lacks {fault}; restore the file or train again") from None
+
+
+def copy_into(network: nn.Module, arrays: Arrays, source: str) -> None:
+    """Let parameters begin with the arrays of their names.
+
+    Raises ConfigError, naming it, for an array that the network has no place for.
+    """
+    own = network.state_dict()
+    for name, array in arrays.items():
+        if name not in own or own[name].shape != array.shape:
+            place = f"{tuple(own[name].shape)}" if name in own else "nothing"
+            raise ConfigError(
+                f"{source}: its {name} is {array.shape}, where the network has {place}; a bidirectional network can "
+                "start from one layer only, and the options of the layers must be those of the language model"
+            )
+        own[name].copy_(torch.from_numpy(np.array(array)))
