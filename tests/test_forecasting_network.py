@@ -236,11 +236,13 @@ def test_surprise_is_minus_the_log_of_a_density(log: bool, stretch: float) -> No
 
 
 @pytest.mark.parametrize("head", ["gaussian", "quantile"])
-@pytest.mark.parametrize("count", [3, 24, 400])
-def test_calibrated_intervals_hold_as_many_as_conformal_prediction_says(head: str, count: int) -> None:
-    """Of the values they were calibrated on: ceil((N + 1) 0.9) of N, or all."""
+@pytest.mark.parametrize(("count", "deviation"), [(3, 0.3), (24, 3.0), (400, 0.3), (400, 99.0)])
+def test_calibrated_intervals_hold_as_many_as_conformal_prediction_says(
+    head: str, count: int, deviation: float
+) -> None:
+    """Of the values they were calibrated on: ceil((N + 1) 0.9) of N, or all; and never fewer than before."""
     made = network(values=1, relative="last", head=head, levels=LEVELS if head == "quantile" else ())
-    made.set_scales({"change_scale": torch.tensor([[[0.0], [0.3]]] * 2)})
+    made.set_scales({"change_scale": torch.tensor([[[0.0], [deviation]]] * 2)})
     read = inputs(made, rows=1, steps=count + 1)
     with torch.no_grad():
         forecast, _ = made.scan(made.init_state(1), part(read, 0, count))
@@ -252,7 +254,8 @@ def test_calibrated_intervals_hold_as_many_as_conformal_prediction_says(head: st
         made.calibrate(misses, 0)
         low, high = made.interval(forecast)
         inside = int(((low - 1e-6 <= values) & (values <= high + 1e-6)).sum())
-        assert inside == min(count, math.ceil((count + 1) * INTERVAL))
+        assert inside == max(int(before.sum()), min(count, math.ceil((count + 1) * INTERVAL)))
+        assert (float(made.stretch) > 1) == (inside > int(before.sum()))
 
 
 def test_the_loss_is_the_sum_over_the_values_that_count_and_padding_has_no_gradient() -> None:

@@ -224,12 +224,13 @@ class Forecaster(nn.Module):
         return torch.maximum((centre - numbers) / (centre - below), (numbers - centre) / (above - centre))
 
     def calibrate(self, misses: Tensor, column: int) -> None:
-        """Stretch the intervals of a value so that their share INTERVAL holds `misses` [N] seen out of training.
+        """Widen the intervals of a value until their share INTERVAL holds `misses` [N] seen out of training.
 
-        Source: [Lei2018] section 2: the ceil((N + 1) INTERVAL)-th smallest of N scores, or the largest.
+        Source: [Lei2018] section 2: the ceil((N + 1) INTERVAL)-th smallest of N scores, or the largest. Differs: never
+        narrower than the head says, since what chooses the weights flatters them.
         """
         place = min(math.ceil((len(misses) + 1) * INTERVAL), len(misses))
-        self.stretch[column] = misses.sort().values[place - 1] if len(misses) else 1.0
+        self.stretch[column] = misses.sort().values[place - 1].clamp_min(1.0) if len(misses) else 1.0
 
     def nats(self, forecast: Forecast, values: Tensor) -> Tensor:
         """The surprise [B, T, values] of values: minus the log of their density, in their own unit.

@@ -87,7 +87,7 @@ class ModelOptions(StackOptions):
     levels: tuple[float, ...] = (0.05, 0.25, 0.5, 0.75, 0.95)
     """Of the quantiles, rising."""
     calibrate: bool = True
-    """Stretch the intervals so that they hold the values of the validation part as often as they say."""
+    """Widen the intervals, if need be, until they hold the values of the validation part as often as they say."""
     relative: Literal["none", "last", "season", "both"] = "last"
     """What a forecast is a change from: nothing, the last value, the one a season before, or the last value and the
     change that came a season before."""
