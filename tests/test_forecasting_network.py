@@ -16,7 +16,7 @@ from ostinato.core.config import build
 from ostinato.core.errors import ConfigError
 from ostinato.core.state import map_leaves
 from ostinato.nn.forecast_heads import LEAST, Gaussian, Quantiles
-from ostinato.nn.forecaster import INTERVAL, Forecast, Forecaster, ForecasterOptions, Inputs
+from ostinato.nn.forecaster import INTERVAL, NEAR_ZERO, Forecast, Forecaster, ForecasterOptions, Inputs
 from ostinato.nn.options import KINDS, RecurrentOptions
 from references.forecasting import begin, change, features, normal_nats, pinball
 
@@ -160,6 +160,8 @@ def test_an_untrained_network_says_the_last_value_and_how_it_changes() -> None:
     torch.manual_seed(0)
     made = Forecaster("gru", build(KINDS["gru"], {"hidden": 4}, "test"), ForecasterOptions(values=1))  # type: ignore[arg-type]
     made.eval().set_scales({"change_scale": torch.tensor([[[1.0], [3.0]]] * 2)})
+    assert made.output.weight.abs().max() <= NEAR_ZERO
+    torch.nn.init.zeros_(made.output.weight)
     read = Inputs(
         torch.tensor([[[5.0], [9.0]]], dtype=torch.float64),
         torch.zeros(1, 2, 0),

@@ -23,6 +23,9 @@ from ostinato.nn.unroll import Stack, StackState
 INTERVAL = 0.9
 """The probability that a value lies in its interval."""
 
+NEAR_ZERO = 0.01
+"""How far from zero the output layer begins at most: near enough to say little, far enough to pass gradients on."""
+
 
 @dataclass(frozen=True, config=STRICT)
 class ForecasterOptions:
@@ -93,7 +96,7 @@ class Forecaster(nn.Module):
     With relative last, the forecast after y_t is y_t + m + s h, where the change from a value to the next had mean m
     and deviation s in training and h is of the head; with season it begins at y_{t+1-season}, with both at
     y_t + y_{t+1-season} - y_{t-season}, with none at 0. Until a season has been read y_t stands in. The output layer
-    begins at zero, so that an untrained network says just that. direct: as [Lai2018], a linear path beside the
+    begins near zero, so that an untrained network says about that. direct: as [Lai2018], a linear path beside the
     recurrent one.
     """
 
@@ -109,7 +112,7 @@ class Forecaster(nn.Module):
         self.head = make_head(options.head, options.levels)
         size = self.stack.output_size + (options.features if options.direct else 0)
         self.output = nn.Linear(size, options.values * self.head.size)
-        nn.init.zeros_(self.output.weight)
+        nn.init.uniform_(self.output.weight, -NEAR_ZERO, NEAR_ZERO)
         self.output.bias.data = self.head.begin().repeat(options.values)
         rows, sized = options.series + 1, options.series_size
         self.series = nn.Embedding(rows, sized, padding_idx=0) if sized else None

@@ -78,6 +78,7 @@ class Stream:
 
     def __init__(self, model: Model):
         self.model = model
+        model.network.eval()
         self._followers: dict[str, Follower] = {}
         self._standings: dict[str, Standing] = {}
 
@@ -91,7 +92,7 @@ class Stream:
         Raises DataError, with file and line, for a row that is missing or out of step, as the run's options say, and
         ConfigError if surprise is asked for and the head has none.
         """
-        with evaluating(self.model.network):
+        with torch.inference_mode():
             if row.series not in self._followers:
                 self._begin(row)
             follower, standing = self._followers[row.series], self._standings.get(row.series)
@@ -193,7 +194,7 @@ class Stream:
     def _like(self) -> Standing:
         """A standing of any series, for its structure."""
         options = self.model.network.options
-        with evaluating(self.model.network):
+        with torch.inference_mode():
             nothing = Even(0.0, (1.0,) * options.values, (True,) * options.values, (0.0,) * options.covariates, "")
             return self._step("", None, nothing)
 
