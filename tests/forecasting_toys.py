@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 from collections.abc import Sequence
@@ -9,7 +10,12 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from ostinato.runs import RunDir
+from ostinato.tasks import working
 from ostinato.tasks.forecasting.options import Config, DataOptions, ForecastOptions, ModelOptions, TrainOptions
+from ostinato.tasks.forecasting.predict import ForecastPredictor
+from ostinato.tasks.language.build import Callbacks
+from ostinato.tasks.task import PredictOptions
 
 BEGIN = datetime(2020, 1, 1)
 
@@ -48,3 +54,31 @@ def config(
         TrainOptions(**{"epochs": 6, "window": 24, "rows": 4, "learning_rate": 0.02, "threads": 1, **options}),
         ForecastOptions(**(forecast or {})),
     )
+
+
+def trained(plan: Config, path: Path, notes: list[str] | None = None) -> RunDir:
+    return working.train("forecasting", plan, path, Callbacks(note=[].append if notes is None else notes.append))
+
+
+def loaded(run: RunDir) -> ForecastPredictor:
+    found = working.load(run.path)
+    assert isinstance(found, ForecastPredictor)
+    return found
+
+
+def answers(run: RunDir, source: Path, scores: bool = True) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in loaded(run).predict(str(source), PredictOptions(json=True, scores=scores))]
+
+
+def wave_run(folder: Path) -> RunDir:
+    """Trained well enough to beat both naive forecasts."""
+    return trained(config(write(folder / "wave.csv", wave()), epochs=20), folder / "run")
+
+
+def run_of_two(folder: Path) -> RunDir:
+    """Two series of very different size in one file, `many.csv`, with a vector for each."""
+    one, other = wave(200, seed=1), [1000 * value for value in wave(150, seed=2)]
+    lines = write(folder / "a", one, name="small").read_text().splitlines(True)
+    lines += write(folder / "b", other, name="large").read_text().splitlines(True)[1:]
+    (folder / "many.csv").write_text(lines[0] + "".join(sorted(lines[1:], key=lambda line: line.split(",")[1])))
+    return trained(config(folder / "many.csv", {"series": "where"}, {"series_size": 2}), folder / "many")

@@ -13,6 +13,8 @@ from classification_toys import FILLERS, config, examples, write
 from ostinato.core.errors import ConfigError, DataError, MismatchError, OstinatoError
 from ostinato.core.vocabulary import Vocabulary
 from ostinato.embed.vectors import Vectors
+from ostinato.nn.networks import networks
+from ostinato.nn.options import KINDS
 from ostinato.runs import RunDir
 from ostinato.tasks import working
 from ostinato.tasks.classification.predict import ClassificationPredictor
@@ -22,6 +24,7 @@ from ostinato.tasks.language.build import Callbacks
 from ostinato.tasks.language.load import load
 from ostinato.tasks.options import Config as LanguageConfig
 from ostinato.tasks.options import ModelOptions as LanguageModelOptions
+from ostinato.tasks.starting import respread
 from ostinato.tasks.words import begin_with, extended, spellings
 from ostinato.text.options import DataOptions as TextOptions
 from ostinato.train.options import TrainOptions
@@ -62,7 +65,9 @@ def test_a_network_begins_with_the_layers_of_a_language_model(language_model: Pa
     shared = [name for name in theirs if name.startswith(("embedding.", "stack."))]
     assert len(shared) > 5
     for name in shared:
-        assert np.array_equal(theirs[name], ours[name]), name
+        scaled = name in ("embedding.weight", "stack.layers.0.from_input.weight")
+        assert scaled or np.array_equal(theirs[name], ours[name]), name
+    assert ours["embedding.weight"].std() == pytest.approx(0.1 / 3**0.5)
     assert learner.network.kind == "gru"
     assert learner.network.options.dropout == 0.4
     assert learner.corpus.pipeline.signature == "blank+nfc+lower"
@@ -97,7 +102,20 @@ def test_one_layer_may_get_a_fresh_one_that_reads_from_the_end(folder: Path, tmp
     both = {**FROM_RUN, "from_run": str(lm), "bidirectional": True}
     learner, _ = prepared(config(write(tmp_path / "train"), TAKEN, both), tmp_path / "data")
     ours, theirs = learner.network.stack.layers[0].state_dict(), load(lm).model.network.stack.layers[0].state_dict()
-    assert all(np.array_equal(ours[name], theirs[name]) for name in theirs)
+    assert np.array_equal(ours["from_hidden.weight"], theirs["from_hidden.weight"])
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "nplm"])
+@pytest.mark.parametrize("more", [{}, {"layers": 2, "skip": True}, {"layers": 2, "residual": True}])
+def test_word_vectors_of_another_length_and_layers_that_read_them_say_the_same(kind: str, more: dict[str, Any]) -> None:
+    torch.manual_seed(1)
+    options: Any = KINDS[kind](hidden=8, embedding=8 if "residual" in more else 6, **more)
+    network: Any = networks[kind](9, options).double().eval()
+    ids = torch.randint(0, 9, (2, 5))
+    before = network.features(network.init_state(2), ids)[0]
+    respread(network.embedding.weight, network.stack, 3.0)
+    torch.testing.assert_close(network.features(network.init_state(2), ids)[0], before, rtol=0, atol=1e-10)
+    assert (network.embedding.weight.std().item() == pytest.approx(3.0)) == ("residual" not in more)
 
 
 @pytest.mark.parametrize(

@@ -2,44 +2,25 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import math
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from forecasting_toys import config, wave, write
+from forecasting_toys import answers, config, loaded, run_of_two, trained, wave, wave_run, write
 from ostinato.core.errors import ConfigError, DataError, FormatError, Interrupted, MismatchError, OstinatoError
 from ostinato.core.progress import unwatched
 from ostinato.runs import TASK, RunDir
 from ostinato.tasks import working
-from ostinato.tasks.forecasting.options import Config
-from ostinato.tasks.forecasting.predict import ForecastPredictor
+from ostinato.tasks.forecasting.answers import one_step
 from ostinato.tasks.forecasting.task import TASK as FORECASTING
 from ostinato.tasks.language.build import Callbacks
 from ostinato.tasks.metrics.forecasts import naive_scale
 from ostinato.tasks.task import PredictOptions
 from ostinato.train.loop import Trainer
-
-
-def trained(plan: Config, path: Path, notes: list[str] | None = None) -> RunDir:
-    return working.train("forecasting", plan, path, Callbacks(note=[].append if notes is None else notes.append))
-
-
-def loaded(run: RunDir) -> ForecastPredictor:
-    found = working.load(run.path)
-    assert isinstance(found, ForecastPredictor)
-    return found
-
-
-def answers(run: RunDir, source: Path, scores: bool = True) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in loaded(run).predict(str(source), PredictOptions(json=True, scores=scores))]
 
 
 @pytest.fixture(scope="module")
@@ -49,18 +30,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def run(folder: Path) -> RunDir:
-    """Trained well enough to beat both naive forecasts."""
-    return trained(config(write(folder / "wave.csv", wave()), epochs=20), folder / "run")
+    return wave_run(folder)
 
 
 @pytest.fixture(scope="module")
 def many(folder: Path) -> RunDir:
-    """Two series of very different size in one file, a vector for each."""
-    one, other = wave(200, seed=1), [1000 * value for value in wave(150, seed=2)]
-    lines = write(folder / "a", one, name="small").read_text().splitlines(True)
-    lines += write(folder / "b", other, name="large").read_text().splitlines(True)[1:]
-    (folder / "many.csv").write_text(lines[0] + "".join(sorted(lines[1:], key=lambda line: line.split(",")[1])))
-    return trained(config(folder / "many.csv", {"series": "where"}, {"series_size": 2}), folder / "many")
+    return run_of_two(folder)
 
 
 def test_it_is_better_than_persistence_and_seasonal_naive_in_one_table(run: RunDir) -> None:
@@ -87,85 +62,6 @@ def test_the_naive_forecasts_and_mase_are_those_of_the_definition(run: RunDir) -
         assert measures[f"{name}_mase"] == pytest.approx(np.abs(error).mean() / naive_scale(values[:200], 24))
 
 
-def test_rows_answered_as_they_come_are_the_forecasts_that_are_judged(run: RunDir, tmp_path: Path) -> None:
-    """The test rows alone, after which the state is that of having read the whole series."""
-    source = write(tmp_path / "test.csv", wave()[250:], begin=250)
-    found = answers(run, source)
-    values = np.array(wave()[250:])
-    means = np.array([answer["forecasts"][0]["x"]["mean"] for answer in found])
-    ends = [np.array([answer["forecasts"][0]["x"][end] for answer in found]) for end in ("low", "high")]
-    own, report = loaded(run).evaluate((), unwatched), loaded(run).evaluate([str(source)], unwatched)
-    assert report.measures == pytest.approx(own.measures, rel=1e-6)
-    surprises = [answer["surprise"]["x"] for answer in found]
-    assert np.mean(surprises) == pytest.approx(own.measures["nats"], rel=1e-5)
-    errors = values[1:] - means[:-1]
-    first = next(mistake for mistake in own.mistakes if mistake["time"] == "2020-01-11 10:00")
-    errors = np.append(errors, first["came"] - first["forecast"])
-    assert math.sqrt((errors**2).mean()) == pytest.approx(own.value, rel=1e-4)
-    inside = (ends[0][:-1] <= values[1:]) & (values[1:] <= ends[1][:-1])
-    wanted = 50 * own.measures["coverage"] / 100 - (first["low"] <= first["came"] <= first["high"])
-    assert inside.sum() == wanted
-
-
-def test_lines_have_the_form_of_what_came(run: RunDir, tmp_path: Path) -> None:
-    source = write(tmp_path / "x.csv", wave(3))
-    lines = list(csv.reader(loaded(run).predict(str(source), PredictOptions(scores=True))))
-    assert lines[0] == ["time", "surprise", "next", "x", "x low", "x high"]
-    assert [line[:3:2] for line in lines[1:]] == [
-        ["2020-01-01 00:00", "2020-01-01 01:00"],
-        ["2020-01-01 01:00", "2020-01-01 02:00"],
-        ["2020-01-01 02:00", "2020-01-01 03:00"],
-    ]
-    assert lines[1][1] == ""  # nothing was expected of the first
-    assert float(lines[2][1]) == pytest.approx(answers(run, source)[1]["surprise"]["x"])
-    write(source, wave(3), header=False)
-    assert list(csv.reader(loaded(run).predict(str(source), PredictOptions(scores=True)))) == lines[1:]
-
-
-def test_a_stream_saved_and_continued_says_the_same_as_in_one_pass(many: RunDir, folder: Path) -> None:
-    from ostinato.tasks.forecasting.stream import Stream
-    from ostinato.text.series import Table, rows_of
-
-    model = loaded(many).model
-    rows = list(rows_of(Table(str(folder / "many.csv")), loaded(many).corpus.columns))[:40]
-    whole = Stream(model)
-    wanted = [whole.read(row) for row in rows]
-    stream, sizes = Stream(model), set()
-    for place, row in enumerate(rows):
-        answer = stream.read(row)
-        assert str(answer) == str(wanted[place])
-        if place >= 2:
-            sizes.add(len(stream.to_bytes().partition(b"\n")[2]))
-        stream = Stream.from_bytes(loaded(many).model, stream.to_bytes())
-    assert len(sizes) == 1  # what is kept does not grow
-    data = stream.to_bytes()
-    with pytest.raises(FormatError, match="cut short or changed"):
-        Stream.from_bytes(model, data[:-1] + bytes([data[-1] ^ 1]))
-    with pytest.raises(FormatError, match="not a saved stream"):
-        Stream.from_bytes(model, b"nothing")
-
-
-def test_a_stream_of_another_run_is_refused(run: RunDir, many: RunDir) -> None:
-    from ostinato.tasks.forecasting.stream import Stream
-
-    with pytest.raises(MismatchError, match="the stream belongs to model"):
-        Stream.from_bytes(loaded(run).model, loaded(many).stream().to_bytes())
-
-
-def test_series_in_one_file_do_not_see_each_other(many: RunDir, folder: Path, tmp_path: Path) -> None:
-    mixed = answers(many, folder / "many.csv")
-    for name in ("small", "large"):
-        lines = (folder / "many.csv").read_text().splitlines(True)
-        (tmp_path / name).write_text(lines[0] + "".join(line for line in lines if line.startswith(name)))
-        alone = answers(many, tmp_path / name)
-        assert alone == [answer for answer in mixed if answer["series"] == name]
-    report = loaded(many).evaluate((), unwatched)
-    assert report.measure == "MASE"
-    table = next(table for table in report.tables if table.title == "by series and value")
-    assert {row[0] for row in table.rows} == {"small x", "large x"}
-    assert float(next(row[1] for row in table.rows if row[0] == "large x")) > 100
-
-
 def test_a_series_that_training_lacks_is_counted_and_named(many: RunDir, tmp_path: Path) -> None:
     source = write(tmp_path / "x.csv", wave(60), name="other")
     report = loaded(many).evaluate([str(source)], unwatched)
@@ -173,59 +69,6 @@ def test_a_series_that_training_lacks_is_counted_and_named(many: RunDir, tmp_pat
     assert any(table.rows == (("other",),) for table in report.tables)
     assert "mase" not in report.measures
     assert answers(many, source)[0]["known"] is False
-
-
-@pytest.mark.parametrize("paths", [0, 40])
-def test_steps_ahead_are_made_one_from_another(paths: int, folder: Path, tmp_path: Path) -> None:
-    """The first is that of horizon 1; with the mean fed, the next are those of a stream that reads the mean."""
-    plan = config(folder / "wave.csv", forecast={"horizon": 4, "paths": paths}, epochs=2)
-    write(folder / "wave.csv", wave())
-    run = trained(plan, tmp_path / "run")
-    source = write(tmp_path / "x.csv", wave(30))
-    found = answers(run, source)
-    assert [ahead["time"] for ahead in found[0]["forecasts"]] == [f"2020-01-01 0{hour}:00" for hour in (1, 2, 3, 4)]
-    assert answers(run, source) == found
-    assert answers(run, write(tmp_path / "y.csv", wave(29))) == found[:29]
-    if not paths:
-        last = found[-1]["forecasts"]
-        assert last[1]["x"]["low"] is None
-        longer = [*wave(30), *(ahead["x"]["mean"] for ahead in last[:3])]
-        again = answers(run, write(tmp_path / "z.csv", longer))
-        means = [answer["forecasts"][0]["x"]["mean"] for answer in again[-4:]]
-        assert means == pytest.approx([ahead["x"]["mean"] for ahead in last], rel=1e-4)
-    else:
-        widths = [ahead["x"]["high"] - ahead["x"]["low"] for ahead in found[-1]["forecasts"]]
-        assert all(width > 0 for width in widths)
-    report = loaded(run).evaluate((), unwatched)
-    assert f"|ahead:{'40-paths' if paths else 'mean-fed'}" in report.signature
-    assert report.count == 4 * 47
-    leads = next(table for table in report.tables if table.title == "by steps ahead")
-    assert [row[0] for row in leads.rows] == ["1", "2", "3", "4"]
-    values = np.array([float(f"{value:.6f}") for value in wave()])
-    naive = math.sqrt(np.mean((values[252:299] - values[249:296]) ** 2))
-    assert float(leads.rows[2][-2]) == pytest.approx(naive, rel=1e-3)
-
-
-def test_drawn_futures_have_the_spread_of_a_random_walk(tmp_path: Path) -> None:
-    """An untrained network says that changes are normal: h of them have h times the mean and the variance of one."""
-    import torch
-
-    rng = np.random.default_rng(0)
-    walk = np.cumsum(rng.normal(0.5, 2.0, 400))
-    write(tmp_path / "walk.csv", walk.tolist())
-    model = {"calendar": ("none",), "lags": (), "calibrate": False}
-    run = trained(
-        config(tmp_path / "walk.csv", model=model, forecast={"horizon": 9, "paths": 4000}, epochs=1), tmp_path / "r"
-    )
-    predictor = loaded(run)
-    torch.nn.init.zeros_(predictor.model.network.output.weight)
-    predictor.model.network.output.bias.data = predictor.model.network.head.begin()
-    *_, line = predictor.predict(str(write(tmp_path / "x.csv", [7.0])), PredictOptions(json=True))
-    mean, deviation = predictor.model.network.change_scale[1, :, 0].tolist()
-    for steps, ahead in enumerate(json.loads(line)["forecasts"], 1):
-        said = ahead["x"]
-        assert said["mean"] == pytest.approx(7 + steps * mean, abs=0.3)
-        assert said["high"] - said["low"] == pytest.approx(2 * 1.645 * deviation * math.sqrt(steps), rel=0.08)
 
 
 def weights(run: RunDir) -> bytes:
@@ -255,19 +98,9 @@ def test_training_stopped_and_resumed_is_training_uninterrupted(stop_at: int, tm
     assert weights(working.resume(tmp_path / "parts", Callbacks())) == weights(whole)
 
 
-def test_a_loaded_run_says_the_same_in_a_fresh_process(run: RunDir, tmp_path: Path) -> None:
-    source = write(tmp_path / "x.csv", wave(9))
-    here = "".join(f"{line}\n" for line in loaded(run).predict(str(source), PredictOptions(scores=True)))
-    command = [sys.executable, "-m", "ostinato", "predict", str(run.path), "-", "--scores"]
-    done = subprocess.run(command, input=source.read_text(), capture_output=True, check=True, text=True)
-    assert done.stdout == here
-
-
 @pytest.mark.parametrize("model", [{"relative": "season", "log": True}, {"relative": "both", "head": "quantile"}, {}])
 def test_the_loss_of_windows_is_that_of_reading_the_whole_past(model: dict[str, Any], tmp_path: Path) -> None:
     """Of a window from the first step on, whose state is that of the whole; and a batch is the sum of its rows."""
-    from ostinato.tasks.forecasting.answers import one_step
-
     run = trained(config(write(tmp_path / "x.csv", wave()), model=model, epochs=1), tmp_path / "run")
     learner = FORECASTING.learner(loaded(run).config, run.path / "data")
     learner.network.load_state_dict(loaded(run).model.network.state_dict())
@@ -281,6 +114,20 @@ def test_the_loss_of_windows_is_that_of_reading_the_whole_past(model: dict[str, 
     assert learner.loss(rows).item() == pytest.approx(alone, rel=1e-5)
     long = learner.loss(np.array([[0, 0, 120]])).item() - learner.loss(np.array([[0, 0, 90]])).item()
     assert learner.loss(rows[2:3]).item() == pytest.approx(long, abs=0.2 * abs(long) + 3)  # the state begins anew
+
+
+def test_pieces_and_neighbours_change_no_forecast(many: RunDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ostinato.tasks.forecasting import answers as module
+
+    model, series = loaded(many).model, loaded(many).corpus.series
+    whole = module.one_step(model.network, model.reading, series)
+    alone = [module.one_step(model.network, model.reading, [one])[0] for one in series]
+    monkeypatch.setattr(module, "PIECE", 7)
+    pieces = module.one_step(model.network, model.reading, series[::-1])[::-1]
+    for one, *others in zip(whole, alone, pieces, strict=True):
+        for other in others:
+            for part, same in zip(one, other, strict=True):
+                np.testing.assert_allclose(part, same, rtol=1e-4, atol=1e-4)
 
 
 def test_every_step_of_training_is_learnt_once_an_epoch(tmp_path: Path) -> None:
@@ -297,6 +144,13 @@ def test_every_step_of_training_is_learnt_once_an_epoch(tmp_path: Path) -> None:
         assert seen.tolist() == [0, *[1] * 199, *[0] * 100]
     first, second = (learner.batches(epoch)[0].rows for epoch in (0, 1))
     assert first.tolist() != second.tolist()
+
+
+def test_values_before_the_first_season_are_not_learnt_as_changes_from_it(tmp_path: Path) -> None:
+    plan = config(write(tmp_path / "x.csv", wave()), model={"relative": "season"}, epochs=1)
+    learner = FORECASTING.learner(plan, trained(plan, tmp_path / "run").path / "data")
+    batches = learner.batches(0)
+    assert sum(len(batches[number].weight) for number in range(len(batches))) == 200 - 24
 
 
 def test_scales_are_those_of_the_training_part_alone(tmp_path: Path) -> None:
@@ -330,6 +184,8 @@ def test_missing_values_are_read_again_and_neither_learnt_nor_judged(tmp_path: P
     assert loaded(run).evaluate((), unwatched).count == 48
     found = answers(run, tmp_path / "x.csv")
     assert found[59]["surprise"]["x"] is None
+    nats = one_step(loaded(run).model.network, loaded(run).model.reading, [series])[0].nats[:, 0]
+    assert found[149]["surprise"]["x"] == pytest.approx(nats[150], abs=1e-3)  # expected after the step filled in
     assert len(found) == 299
 
 

@@ -34,14 +34,14 @@ def network(kind: str = "gru", seed: int = 0, hidden: int = 6, **options: Any) -
     rows, columns = made.value_scale.shape[0], made.options.values
     scales = {"value_scale": [[20.0, 3.0], [4.0, 2.0]], "change_scale": [[0.5, -0.25], [2.0, 0.5]]}
     made.set_scales({name: torch.tensor([scale] * rows)[..., :columns] for name, scale in scales.items()})
-    return made.eval()
+    return made.double().eval()
 
 
 def inputs(made: Forecaster, rows: int = 3, steps: int = 12, seed: int = 1) -> Inputs:
     random, options = torch.Generator().manual_seed(seed), made.options
     values = 15 + 10 * torch.rand(rows, steps, options.values, generator=random, dtype=torch.float64)
     covariates = torch.randn(rows, steps, options.covariates, generator=random, dtype=torch.float64)
-    calendar = torch.randn(rows, steps, options.calendar, generator=random)
+    calendar = torch.randn(rows, steps, options.calendar, generator=random, dtype=torch.float64)
     return Inputs(values, covariates, calendar, torch.arange(rows) % (options.series + 1))
 
 
@@ -49,7 +49,7 @@ def part(given: Inputs, begin: int, end: int) -> Inputs:
     return Inputs(*(leaf[:, begin:end] for leaf in given[:3]), given.series)
 
 
-def assert_near(found: Any, wanted: Any, atol: float = 1e-5) -> None:
+def assert_near(found: Any, wanted: Any, atol: float = 1e-9) -> None:
     map_leaves(lambda a, b: torch.testing.assert_close(a, b, rtol=0, atol=atol, equal_nan=True), found, wanted)
 
 

@@ -52,7 +52,7 @@ def test_of_a_very_long_word_the_beginning_and_the_end_are_read() -> None:
 
 
 def test_affixes_and_shapes_by_hand() -> None:
-    assert list(affixes_of("cats", 3)) == ["c-", "-s", "ca-", "-ts", "cat-", "-ats"]
+    assert list(affixes_of("Cats", 3)) == ["c-", "-s", "ca-", "-ts", "cat-", "-ats"]
     assert list(affixes_of("a", 2)) == ["a-", "-a", "a-", "-a"]
     shapes = ["cat", "Cat", "CAT", "I", "iPod", "1,000", "B2B", "書", "...", ""]
     assert [SHAPES[shape_of(word)] for word in shapes] == list(SHAPES)

@@ -87,7 +87,7 @@ class Forecast(NamedTuple):
 
     centre: Tensor  # [B, T, values] float64
     scale: Tensor  # [B, T, values] float64
-    parameters: Tensor  # [B, T, values, head] float32
+    parameters: Tensor  # [B, T, values, head] of the weights' type
 
 
 class Forecaster(nn.Module):
@@ -144,7 +144,7 @@ class Forecaster(nn.Module):
         xs = self.features(whole, begins, inputs)
         outputs, stack = self.stack.scan(state.stack, xs)
         with torch.autocast(xs.device.type, enabled=False):  # small, and forecasts are worth their digits
-            read = torch.cat([outputs.float(), xs], -1) if self.options.direct else outputs.float()
+            read = torch.cat([outputs.to(xs), xs], -1) if self.options.direct else outputs.to(xs)
             parameters = self.output(read).unflatten(-1, (self.options.values, self.head.size))
         mean, deviation = self.change_scale[inputs.series, None].unbind(2)
         begun = torch.where(begins.isnan(), whole, begins)[:, -steps:]
@@ -173,10 +173,10 @@ class Forecaster(nn.Module):
             forms.append((whole - shifted(begins, 1) - mean) / deviation)
         parts = [shifted(form, lag - 1)[:, -steps:] for form in forms for lag in (1, *options.lags)]
         parts.append((inputs.covariates - self.covariate_scale[0]) / self.covariate_scale[1])
-        xs = [torch.cat(parts, -1).nan_to_num(0.0).float(), inputs.calendar]
+        xs = [torch.cat(parts, -1).nan_to_num(0.0), inputs.calendar]
         if self.series is not None:
             xs.append(self.series(inputs.series)[:, None].expand(-1, steps, -1))
-        return torch.cat(xs, -1)
+        return torch.cat([part.to(self.output.weight) for part in xs], -1)
 
     def inward(self, values: Tensor) -> Tensor:
         """Values as the network works with them."""
@@ -191,11 +191,12 @@ class Forecaster(nn.Module):
 
         Nats of the changes in units of their deviation; of quantiles, the pinball loss in these units.
         """
-        return self.head.loss(forecast.parameters[counted], self.standardised(forecast, values)[counted].float()).sum()
+        parameters = forecast.parameters[counted]
+        return self.head.loss(parameters, self.standardised(forecast, values)[counted].to(parameters)).sum()
 
     def losses(self, forecast: Forecast, values: Tensor) -> Tensor:
         """The loss [B, T, values] of each value, NaN where it is."""
-        return self.head.loss(forecast.parameters, self.standardised(forecast, values).float())
+        return self.head.loss(forecast.parameters, self.standardised(forecast, values).to(forecast.parameters))
 
     def mean(self, forecast: Forecast) -> Tensor:
         """The forecast [B, T, values] as one number: the mean; of quantiles, the median."""

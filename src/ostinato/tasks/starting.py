@@ -5,6 +5,7 @@ Source: [Dai2015]: a recurrent network that was trained to predict the next word
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from ostinato.core.errors import ConfigError, FormatError, MismatchError
 from ostinato.nn.lm import NeuralLM
 from ostinato.nn.networks import RecurrentNetwork
+from ostinato.nn.unroll import Stack
 from ostinato.runs import load_arrays, save_arrays
 from ostinato.tasks.language.load import Loaded, load
 from ostinato.tasks.stacks import structure
@@ -24,6 +26,9 @@ from ostinato.train.checkpoint import as_array
 
 FILE = "start.safetensors"
 """In the run's data folder: arrays under the names of the network's parameters that begin with them."""
+
+SPREAD = 0.1 / 3**0.5
+"""The standard deviation of new word vectors, which are uniform in +-0.1."""
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -40,16 +45,38 @@ def open_language_model(path: str) -> Loaded:
 
 
 def layers_of(loaded: Loaded) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """The arrays of a language model's word vectors and layers by name, and what a stack must share with it."""
+    """The arrays of a language model's word vectors and layers by name, and what a stack must share with it.
+
+    The word vectors have the spread of new ones; see `respread`.
+    """
     assert isinstance(loaded.model, NeuralLM)
-    network = loaded.model.network
+    network = copy.deepcopy(loaded.model.network)
     assert isinstance(network, RecurrentNetwork)
+    respread(network.embedding.weight, network.stack, SPREAD)
     arrays = {
         name: as_array(tensor)
         for name, tensor in network.state_dict().items()
         if name.startswith(("embedding.", "stack."))
     }
     return arrays, structure(network.kind, network.options)
+
+
+def respread(words: Tensor, stack: Stack, spread: float) -> None:
+    """Scale word vectors [V, D] to a standard deviation, and what reads them the other way: the stack says the same.
+
+    A trained language model has long word vectors, which the steps of an optimiser such as Adam, as long for every
+    network, would leave nearly as they are: a rare word could not learn its label. Where a residual connection adds
+    word vectors to outputs there is no other way, and nothing is done.
+    """
+    width, cells = words.shape[1], stack.cells
+    if stack.options.residual and cells[0].output_size == width:
+        return
+    with torch.no_grad():
+        factor = spread / float(words.std())
+        words.mul_(factor)
+        for layer, cell in enumerate(cells):
+            if layer == 0 or stack.options.skip:  # those that read them, behind what the layer below hands on
+                cell.get_parameter("from_input.weight")[:, -width:].div_(factor)
 
 
 def keep(folder: Path, arrays: Arrays, source: str, taken: Mapping[str, Any]) -> None:

@@ -88,8 +88,8 @@ class Follower:
         if rule.irregular == "refuse":
             dates = "; digits alone are dates with --data.times date" if clock.kind == "number" else ""
             raise DataError(
-                f"{found}; mend the rows, or give --data.irregular keep to take them as they come, or fill to fill in "
-                f"what lies between{dates}"
+                f"{found}; mend the rows, or train with --data.irregular keep to take them as they come, or fill to "
+                f"fill in what lies between{dates}"
             )
         if rule.irregular == "fill":
             if steps is None or steps - 1 > MOST:
@@ -109,8 +109,8 @@ class Follower:
             return Even(time, row.values, came, row.covariates, row.where)
         if self.rule.missing == "refuse":
             raise DataError(
-                f"{row.where}: {_of(row)}a value is missing; mend the row, or give --data.missing last to read the "
-                "last one again"
+                f"{row.where}: {_of(row)}a value is missing; mend the row, or train with --data.missing last to read "
+                "the last one again"
             )
         if self.last is None:
             raise DataError(f"{row.where}: {_of(row)}the first row has a missing value; begin with one that is whole")

@@ -200,7 +200,11 @@ def _pairs(words: Vocabulary, normaliser: Normaliser, sentences: Sequence[Sequen
 
 
 def affixes_of(word: str, longest: int) -> Iterator[str]:
-    """The beginnings of 1 to `longest` letters and the ends of as many, marked as such; of a short word, the word."""
+    """The beginnings of 1 to `longest` letters and the ends of as many, marked as such, all in lower case.
+
+    Of a shorter word, the word.
+    """
+    word = word.lower()
     for size in range(1, longest + 1):
         yield f"{word[:size]}-"
         yield f"-{word[-size:]}"

@@ -45,7 +45,7 @@ class DataOptions(SplitOptions):
     """How labels write spans: iob1, bio, bioes, bilou, bmes, or none for labels of single words. None: found out."""
     normalise: tuple[str, ...] = ("nfc",)
     """Changes made to a word before its vector is looked up: nfc, nfkc, lower, casefold, stem:LANGUAGE, lemma:LANGUAGE,
-    or none. Its letters, affixes and shape are read as they stand."""
+    or none. Its letters and shape are read as they stand."""
     min_count: Annotated[int, Ge(1)] = 1
     """Words seen less often in training are unknown."""
     limit: Annotated[int, Ge(2)] | None = None
@@ -75,7 +75,7 @@ class ModelOptions(WordOptions, StackOptions):
     letter_hidden: Size = 64
     """Filters of the cnn, or hidden units of each direction of the lstm."""
     affixes: Annotated[int, Ge(0), Le(16)] = 0
-    """Beginnings and ends of a word up to that length have vectors; 0: none."""
+    """Beginnings and ends of a word up to that length, in lower case, have vectors; 0: none."""
     affix_size: Size = 32
     """Numbers in the vector of an affix."""
     affix_count: Annotated[int, Ge(1)] = 3
