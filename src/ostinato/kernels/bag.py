@@ -13,6 +13,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+from ostinato.kernels.bag_step import step
 from ostinato.kernels.drawing import ONE, PAIR, SETS, ZERO, ask, following, gathered, judged, mixed, redraw, sampled
 from ostinato.kernels.rows import KEPT, ROW, gather, scatter
 from ostinato.kernels.window import GROUP, OUTPUTS, scores_1, updates_apart_6
@@ -66,6 +67,7 @@ def negative_sampling(
     sentence, places, lefts, rights, words, weights, signs, sureness, products, uses, errors, targets = desk
     blocks, tiles = stride // ROW, (negatives + OUTPUTS) // OUTPUTS
     span, farthest, room = np.uint64(reaches.size - 1), np.int64(reaches.max()), GROUP * 2
+    alone = tiles == 1 and not how & CONTEXTS  # a bag meets one tile, and can go through registers at once
     state, worn, past = seed, 0, SETS
     at, turn, loss, pairs, kept, before = 0, 0, 0.0, 0, 0, np.int64(threshold.size) + 1
     while at < ids.size:
@@ -88,9 +90,11 @@ def negative_sampling(
             if count == 0 or many == 0:
                 continue
             share = ONE / np.float32(count) if how & AVERAGED else ONE
-            gather(left, lefts, 0, count, blocks, share, hidden)
-            lefts[count] = hidden
-            errors[:stride] = ZERO
+            back = share if how & EXACT else ONE
+            if not alone:
+                gather(left, lefts, 0, count, blocks, share, hidden)
+                lefts[count] = hidden
+                errors[:stride] = ZERO
             for target in range(many):
                 for number in range(worn, past):
                     state = redraw(number, negatives, threshold, other, state, right, stride, rights, words, weights)
@@ -101,6 +105,12 @@ def negative_sampling(
                 past = number + np.int64(uses[number] == reuse)
                 begin, lanes, own = number * tiles * OUTPUTS, number * tiles * PAIR, targets[target]
                 rights[begin] = np.int64(own) * stride
+                if alone:
+                    loss += step(
+                        left, lefts, count, right, rights, begin, blocks, signs, 0, weights, words, lanes, own, alpha,
+                        share, back, errors,
+                    )  # fmt: skip
+                    continue
                 for tile in range(tiles):
                     lane, sign, at_tile = lanes + tile * PAIR, tile * PAIR, begin + tile * OUTPUTS
                     scores_1(left, lefts, count, right, rights, at_tile, blocks, products, tile * room)
@@ -110,7 +120,8 @@ def negative_sampling(
                     updates_apart_6(
                         left, lefts, count, 1, right, rights, at_tile, blocks, products, tile * room, errors
                     )
-            scatter(left, lefts, 0, count, blocks, errors, 0, 0, share if how & EXACT else ONE)
+            if not alone:
+                scatter(left, lefts, 0, count, blocks, errors, 0, 0, back)
             pairs += many
     totals[0] += loss
     totals[1] += pairs
