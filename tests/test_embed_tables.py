@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ostinato.core.errors import ConfigError
 from ostinato.embed.huffman import huffman
-from ostinato.embed.sampling import alias_table, expected_share, keep_thresholds, window_table
+from ostinato.embed.sampling import alias_table, expected_share, keep_thresholds, window_table, without_certain
 from ostinato.embed.subwords import Subwords
 from ostinato.kernels.alias import draw
 from references import subwords as slow
@@ -52,6 +52,14 @@ def test_subsampling_keeps_as_many_as_gensim():
 def test_no_subsampling_keeps_all():
     assert keep_thresholds(ZIPF, 0).tolist() == [2**32 - 1] * len(ZIPF)
     assert expected_share(ZIPF, keep_thresholds(ZIPF, 0)) == 1
+
+
+@given(st.lists(st.integers(0, 10**6), min_size=1, max_size=50), st.sampled_from([0, 1e-4, 1e-2, 1.0]))
+def test_words_that_are_always_kept_need_no_threshold_of_their_own(counts, sample):
+    thresholds = keep_thresholds(np.array(counts), sample)
+    short = without_certain(thresholds)
+    assert np.array_equal(short[np.minimum(np.arange(len(counts)), len(short) - 1)], thresholds)
+    assert len(short) == 1 or thresholds[len(short) - 2] != 2**32 - 1
 
 
 def test_subsampling_says_what_it_cannot_do():

@@ -13,7 +13,7 @@ from ostinato.embed.huffman import huffman
 from ostinato.embed.lexicon import Lexicon
 from ostinato.embed.matrices import Matrices
 from ostinato.embed.options import VectorOptions
-from ostinato.embed.sampling import alias_table, keep_thresholds, window_table
+from ostinato.embed.sampling import alias_table, keep_thresholds, window_table, without_certain
 from ostinato.embed.subwords import Subwords
 
 Ids = NDArray[np.int32]
@@ -32,7 +32,7 @@ class Objective:
 
     def __init__(self, options: VectorOptions, lexicon: Lexicon, matrices: Matrices):
         self.options, self.matrices = options, matrices
-        self._keep = keep_thresholds(lexicon.counts, options.sample, options.formula)
+        self._keep = without_certain(keep_thresholds(lexicon.counts, options.sample, options.formula))
         self._reaches = window_table(options.window, options.shrink)
         self._grams, self._numbers = np.zeros(len(lexicon) + 1, np.int64), np.zeros(0, np.int32)
         if options.subwords:

@@ -46,6 +46,15 @@ def keep_thresholds(counts: NDArray[np.int64], sample: float, formula: Formula =
     return np.asarray(np.clip(steps, 0, _FULL - 1), np.float64).astype(np.uint32)
 
 
+def without_certain(thresholds: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """The thresholds up to the first of those at the end that keep every occurrence; it stands for all of them.
+
+    Words are numbered by frequency, so few remain, which lie near the processor.
+    """
+    doubtful = np.flatnonzero(thresholds != _FULL - 1)
+    return thresholds[: (doubtful[-1] + 2 if len(doubtful) else 1)]
+
+
 def expected_share(counts: NDArray[np.int64], thresholds: NDArray[np.uint32]) -> float:
     """The share of all words that these thresholds keep, on average."""
     return float(counts @ (thresholds + 1.0)) / _FULL / max(1, int(counts.sum()))

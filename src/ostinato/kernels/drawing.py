@@ -51,8 +51,11 @@ def mixed(state):
 
 @numba.njit(nogil=True, inline="always")
 def sampled(ids, at, keep, state, sentence):
-    """Fill `sentence` with the words of ids[at:] that subsampling keeps, up to a sentence's end or its length."""
-    size = 0
+    """Fill `sentence` with the words of ids[at:] that subsampling keeps, up to a sentence's end or its length.
+
+    keep: thresholds of the words; the last one is that of all words after it, too.
+    """
+    size, last = 0, np.int64(keep.size) - 1
     while at < ids.size and size < SENTENCE:
         word = ids[at]
         at += 1
@@ -60,7 +63,7 @@ def sampled(ids, at, keep, state, sentence):
             break
         state = following(state)
         sentence[size] = word
-        size += np.int64(np.uint32(mixed(state) >> HIGH) <= keep[word])
+        size += np.int64(np.uint32(mixed(state) >> HIGH) <= keep[min(np.int64(word), last)])
     return size, at, state
 
 

@@ -35,9 +35,9 @@ def negative_sampling(
 ):
     """Train on a chunk of text; adds to totals: loss (nats), pairs, words kept.
 
-    keep [V]: chances of keeping a word, as uint32. reaches: window sizes to choose from, a power of two of them.
-    threshold, other [V]: an alias table. reuse: how many words a set of negatives serves. alpha: learning rate.
-    left, right: [V + 1, stride]. desk: scratch, see `embed.desk`.
+    keep: chances of keeping a word, as uint32, see `drawing.sampled`. reaches: window sizes to choose from, a power
+    of two of them. threshold, other [V]: an alias table. reuse: how many words a set of negatives serves.
+    alpha: learning rate. left, right: [V + 1, stride]. desk: scratch, see `embed.desk`.
     """
     sentence, places, lefts, rights, words, weights, signs, sureness, products, uses, errors, _ = desk
     blocks, tiles = stride // ROW, (negatives + OUTPUTS) // OUTPUTS

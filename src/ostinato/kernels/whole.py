@@ -61,7 +61,7 @@ def full_softmax(
     """
     sentence, places, lefts, _, _, _, _, _, products, _, errors, targets = desk
     blocks, span, farthest = stride // ROW, np.uint64(reaches.size - 1), np.int64(reaches.max())
-    vocabulary, tiles, room = np.int64(keep.size), everything.size // OUTPUTS, (2 * farthest + 2) * GROUP
+    vocabulary, tiles, room = np.int64(grams.size) - 1, everything.size // OUTPUTS, (2 * farthest + 2) * GROUP
     state, at, loss, pairs, kept = seed, 0, 0.0, 0, 0
     while at < ids.size:
         size, at, state = sampled(ids, at, keep, state, sentence)
