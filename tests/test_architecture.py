@@ -24,9 +24,34 @@ ROOMS: dict[str, set[str]] = {
     "tasks": {"core", "text", "ngram", "embed", "nn", "decode", "mix", "stream", "runs", "train"},
     "kenlm": {"core", "kernels", "text", "ngram", "runs"},
     "bench": {"core", "kernels", "text", "ngram", "embed", "nn", "kenlm", "stream", "runs", "train", "tasks"},
-    "cli": {"core", "text", "ngram", "embed", "nn", "decode", "mix", "stream", "runs", "train", "tasks", "bench"},
+    "lab": {
+        "core",
+        "text",
+        "ngram",
+        "embed",
+        "nn",
+        "decode",
+        "mix",
+        "stream",
+        "runs",
+        "train",
+        "tasks",
+        "kenlm",
+        "bench",
+    },
+    "cli": {
+        *("core", "text", "ngram", "embed", "nn", "decode", "mix", "stream", "runs", "train", "tasks", "bench", "lab")
+    },
 }
-LIBRARIES = {"torch": {"nn", "train", "tasks", "bench"}, "numba": {"kernels"}, "cyclopts": {"cli"}, "rich": {"cli"}}
+LIBRARIES = {
+    "torch": {"nn", "train", "tasks", "bench"},
+    "numba": {"kernels"},
+    "cyclopts": {"cli"},
+    "rich": {"cli"},
+    "fastapi": {"lab"},
+    "starlette": {"lab"},
+    "uvicorn": {"lab"},
+}
 FILES = sorted(SOURCE.rglob("*.py"))
 
 

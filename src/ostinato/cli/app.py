@@ -88,8 +88,10 @@ def load_commands(words: Sequence[str] = ()) -> None:
     if words[:1] != ["ngram"]:
         from ostinato.cli import (
             benching,
+            counting,
             demonstration,
             generating,
+            lab,
             looking,
             score,
             scoring,
@@ -98,7 +100,7 @@ def load_commands(words: Sequence[str] = ()) -> None:
             training,
         )
 
-        assert all((demonstration, generating, looking, score, scoring, streaming, training))
+        assert all((counting, demonstration, generating, lab, looking, score, scoring, streaming, training))
         tasks.register(words)
         if "bench" not in app:
             app.command(benching.bench_app)

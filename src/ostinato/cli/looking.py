@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from ostinato.cli.app import app
@@ -89,39 +90,72 @@ def doctor(run: Path, *, json: bool = False) -> None:
 
 
 @app.command
-def plot(runs: tuple[Path, ...], /, *, out: Path = Path("curves"), json: bool = False) -> None:
-    """Draw the learning curves of runs as OUT.svg and OUT.png.
+def plot(
+    runs: tuple[Path, ...], /, *, attention: str | None = None, out: Path | None = None, json: bool = False
+) -> None:
+    """Draw the learning curves of runs, or what a translator looks at, as OUT.svg and OUT.png.
 
     **Examples**
 
     ```
     ostinato plot runs/lstm
     ostinato plot runs/lstm runs/gru --out figures/cells
+    ostinato plot runs/en-de --attention "a man in an orange hat"
     ```
 
     Parameters
     ----------
     runs:
         Run directories of trained neural models.
+    attention:
+        A sentence to translate: draw how much each word of the answer (down) looked at each word of it (across).
     out:
-        Where to write, without the ending.
+        Where to write, without the ending; left out, curves or attention.
     json:
         Print the paths as one JSON object.
     """
     from ostinato.core.errors import ConfigError
-    from ostinato.runs import RunDir
-    from ostinato.train.curves import draw
 
     if not runs:
         raise ConfigError("name at least one run directory")
-    out = out.with_suffix("") if out.suffix in (".svg", ".png") else out
-    if not out.name:
+    given = Path("curves" if attention is None else "attention") if out is None else out
+    stem = given.with_suffix("") if given.suffix in (".svg", ".png") else given
+    if not stem.name:
         raise ConfigError(f"--out names no file: {str(out)!r}; give a path without ending, such as curves")
-    events = {str(run): RunDir.open(run).events() for run in runs}
-    written = [out.with_name(out.name + ending) for ending in (".svg", ".png")]
-    for path in written:
-        draw(events, path)
+    written = [stem.with_name(stem.name + ending) for ending in (".svg", ".png")]
+    if attention is None:
+        draw_curves(runs, written)
+    else:
+        draw_attention(runs, attention, written)
     if json:
         show_json({"files": [str(path) for path in written]})
     else:
         say("wrote " + " and ".join(str(path) for path in written))
+
+
+def draw_curves(runs: Sequence[Path], written: Sequence[Path]) -> None:
+    """The learning curves of runs."""
+    from ostinato.runs import RunDir
+    from ostinato.train.curves import draw
+
+    events = {str(run): RunDir.open(run, None).events() for run in runs}
+    for path in written:
+        draw(events, path)
+
+
+def draw_attention(runs: Sequence[Path], text: str, written: Sequence[Path]) -> None:
+    """What the answer of a run to a text looks at."""
+    from ostinato.core.errors import ConfigError
+    from ostinato.tasks import working
+    from ostinato.tasks.attention_picture import draw
+    from ostinato.tasks.task import Attentive
+
+    if len(runs) > 1:
+        raise ConfigError(f"--attention draws one run, got {len(runs)}; name one")
+    predictor = working.load(runs[0])
+    if not isinstance(predictor, Attentive):
+        raise ConfigError(f"{runs[0]}: no attention from one sequence to another is in this run; name a translator's")
+    seen = predictor.look(text)
+    for path in written:
+        for warning in draw(seen, path):
+            say(f"warning: {warning}")

@@ -58,11 +58,13 @@ def evaluate(
     state: Carried | None = None,
     companions: Annotated[CompanionOptions, Parameter(name="*")] = CompanionOptions(),
     max_ppl: float | None = None,
+    tune: bool = False,
     json: bool = False,
 ) -> int:
     """Score a model on a text: perplexity, bits per character, and the signature that makes it comparable.
 
-    A cache and what is learnt while reading go on from line to line of a file, whatever --state says.
+    A cache and what is learnt while reading go on from line to line of a file, whatever --state says. The run of a
+    sequence task is judged by the task's own measures.
 
     **Examples**
 
@@ -82,6 +84,8 @@ def evaluate(
         fresh: each line on its own; carried: the state goes on over the lines of a file. As trained if left out.
     max_ppl:
         Exit with code 3 if the perplexity is higher.
+    tune:
+        Of a translator: first choose its length penalty on the run's validation data, and keep it in the run.
     json:
         Print one JSON object.
     """
@@ -97,8 +101,10 @@ def evaluate(
 
         if max_ppl is not None or state is not None or companions != CompanionOptions():
             raise ConfigError(f"{run} is a run of a sequence task, which has no perplexity; give it files alone")
-        evaluate_task(run, text, json)
+        evaluate_task(run, text, tune, json)
         return 0
+    if tune:
+        raise ConfigError("--tune is for the runs of translators; a cache is tuned with --tune-on")
     if max_ppl is not None and not max_ppl > 0:
         raise ConfigError(f"--max-ppl must be a number above 0, got {max_ppl}")
     require_whole(companions)

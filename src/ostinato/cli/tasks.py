@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
@@ -178,13 +178,22 @@ def as_json(content: Any) -> str:
     return json.dumps(content, ensure_ascii=False)
 
 
-def evaluate_task(path: Path, sources: Sequence[str], json: bool) -> None:
+def evaluate_task(path: Path, sources: Sequence[str], tune: bool, json: bool) -> None:
     """`evaluate RUN FILE...` for the run of a task."""
+    from ostinato.core.errors import ConfigError
     from ostinato.runs import TASK, RunDir
     from ostinato.tasks import working
+    from ostinato.tasks.task import Tunable
 
+    predictor = working.load(path)
     with watching() as watch:
-        report = working.load(path).evaluate(sources, watch)
+        if tune:
+            if not isinstance(predictor, Tunable):
+                raise ConfigError(
+                    f"{path}: nothing in the answers of this run is chosen after training; leave --tune out"
+                )
+            say(predictor.tune(watch))
+        report = predictor.evaluate(sources, watch)
     show_report(RunDir.open(path, TASK), report, json)
 
 
@@ -201,6 +210,7 @@ def predict(
     online: bool = False,
     rows: int = 64,
     tokens: int = 8192,
+    precision: Literal["fp32", "bf16"] = "fp32",
     json: bool = False,
 ) -> None:
     """Answer with a trained run: labels, tags, translations, descriptions, forecasts, in the order of the input.
@@ -234,6 +244,8 @@ def predict(
         Inputs answered together, at most.
     tokens:
         Tokens of them, at most.
+    precision:
+        bf16: search with products in bfloat16, which is faster and says nearly the same.
     json:
         Print a JSON object for each input.
     """
@@ -241,7 +253,7 @@ def predict(
     from ostinato.tasks import working
 
     require_no_options((file,), "predict")
-    options = PredictOptions(nbest, scores, align, json, beam, length_penalty, online, rows, tokens)
+    options = PredictOptions(nbest, scores, align, json, beam, length_penalty, online, rows, tokens, precision, say)
     for answer in working.load(run).predict(file, options):
         sys.stdout.write(answer + "\n")
         sys.stdout.flush()

@@ -319,8 +319,12 @@ def dtype_of(cell: Cell) -> torch.dtype:
     return next(cell.parameters()).dtype
 
 
+LENGTH = 3.0
+"""Of a new word vector: so that gates tell words apart from the first step on, and tied scores stay small."""
+
+
 def word_vectors(outputs: int, size: int) -> nn.Embedding:
     """Vectors of all ids that can be read: `outputs`, the start symbol and padding."""
     embedding = nn.Embedding(outputs + 2, size)
-    nn.init.uniform_(embedding.weight, -0.1, 0.1)
+    nn.init.normal_(embedding.weight, std=LENGTH * size**-0.5)
     return embedding

@@ -8,10 +8,10 @@ evaluates is written once against them.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from ostinato.core.errors import ConfigError
 from ostinato.core.progress import Watch
@@ -19,10 +19,17 @@ from ostinato.core.registry import unknown
 from ostinato.runs import RunDir
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from ostinato.tasks.learning import TaskLearner
 
-NAMES = ("classification", "tagging", "forecasting")
+NAMES = ("classification", "tagging", "translation", "forecasting")
 """The tasks there are, beside language models."""
+
+
+def unsaid(text: str) -> None:
+    """Tell nobody."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +38,9 @@ class PredictOptions:
 
     nbest: answers for each input, best first. scores: their log-probs (nats) too. align: attention weights, or the
     probabilities of labels. json: a JSON object a line. beam, length_penalty: of tasks that search; None for the
-    run's own. online: plain text in, an answer for each token as soon as it is there. rows, tokens: of a batch, at
-    most; they change no answer.
+    run's own. precision: bf16 searches with products in bfloat16, faster and nearly the same. online: plain text in, an
+    answer for each token as soon as it is there. rows, tokens: of a batch, at most; they change no answer. say: what a
+    person should know of the answers.
     """
 
     nbest: int = 1
@@ -44,6 +52,8 @@ class PredictOptions:
     online: bool = False
     rows: int = 64
     tokens: int = 8192
+    precision: Literal["fp32", "bf16"] = "fp32"
+    say: Callable[[str], None] = unsaid
 
     def refuse(self, task: str, *names: str) -> None:
         """Raise ConfigError if one of these options was given, which the task has no use for."""
@@ -97,6 +107,38 @@ class Predictor(Protocol):
 
     def evaluate(self, sources: Sequence[str], watch: Watch) -> Report:
         """How good the answers are on files with the right ones; without sources, on the run's test data."""
+
+
+@runtime_checkable
+class Tunable(Protocol):
+    """A run whose answers hang on a number that is chosen after training."""
+
+    def tune(self, watch: Watch) -> str:
+        """Choose it by the run's validation data and keep it in the run; what was found, for a person."""
+
+
+class Seen(Protocol):
+    """What an answer looked at."""
+
+    @property
+    def source(self) -> Sequence[str]:
+        """What could be looked at."""
+
+    @property
+    def target(self) -> Sequence[str]:
+        """What was said."""
+
+    @property
+    def weights(self) -> NDArray[np.float32]:
+        """[target, source], how much each was looked at."""
+
+
+@runtime_checkable
+class Attentive(Protocol):
+    """A run that can show what its answers look at."""
+
+    def look(self, text: str) -> Seen:
+        """What the best answer to a text looks at. Raises ConfigError if nothing does."""
 
 
 class Task(Protocol):

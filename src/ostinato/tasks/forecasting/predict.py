@@ -44,7 +44,9 @@ class ForecastPredictor:
         `scores` the surprise of its values (nats), then the time, mean and interval that are forecast. The first rows
         of a series go on from those of the run, if they come right after them.
         """
-        options.refuse("forecasting", "nbest", "align", "beam", "length_penalty", "online", "rows", "tokens")
+        options.refuse(
+            "forecasting", "nbest", "align", "beam", "length_penalty", "precision", "online", "rows", "tokens"
+        )
         if options.scores and not self.model.network.head.has_density:
             raise ConfigError(
                 "quantiles have no density, so a value has no surprise in nats; leave --scores out, or train with "

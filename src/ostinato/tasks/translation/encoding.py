@@ -1,0 +1,91 @@
+"""Pairs as numbers, and their batches: of similar source length, and of whatever target length comes with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ostinato.core.vocabulary import Ids, Vocabulary
+from ostinato.tasks.translation.data import Corpus, Pair
+from ostinato.text.bucket import POOL, Places, padded
+
+
+class Batch(NamedTuple):
+    """What `EncoderDecoder.loss` reads."""
+
+    sources: Tensor  # [B, S]
+    lengths: Tensor  # [B]
+    inputs: Tensor  # [B, T], the start symbol first
+    targets: Tensor  # [B, T], the stop symbol last
+    weight: Tensor  # [B, T]
+
+
+class Encoded:
+    """Pairs as numbers, one for each target of a source; every target ends with the stop symbol.
+
+    A source of which the normaliser leaves nothing is left out.
+    """
+
+    def __init__(self, corpus: Corpus, pairs: Sequence[Pair]):
+        self.vocabulary: Vocabulary = corpus.target.vocabulary
+        stop = np.array([self.vocabulary.stop])
+        self.sources: list[Ids] = []
+        self.targets: list[Ids] = []
+        for pair in pairs:
+            source = corpus.source.ids(pair.source)
+            for target in pair.targets if len(source) else ():
+                self.sources.append(source)
+                self.targets.append(np.concatenate([corpus.target.ids(target), stop]))
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Numbers of source and target [N, 2]."""
+        sizes = [(len(source), len(target)) for source, target in zip(self.sources, self.targets, strict=True)]
+        return np.array(sizes, np.int64).reshape(-1, 2)
+
+    def batch(self, rows: Places, device: torch.device) -> Batch:
+        """Some of the pairs as tensors."""
+        sources, lengths = padded([self.sources[row] for row in rows], 0)
+        targets, ends = padded([self.targets[row] for row in rows], 0)
+        first = np.full((len(rows), 1), self.vocabulary.start)
+        inputs = np.hstack([first, targets[:, :-1]])
+        weight = (np.arange(targets.shape[1]) < ends[:, None]).astype(np.float32)
+        arrays = sources, lengths, inputs, targets, weight
+        return Batch(*(torch.from_numpy(array).to(device) for array in arrays))
+
+
+def batches_by_source(
+    lengths: NDArray[np.int64], rows: int, tokens: int, order: Places, pool: int | None = POOL
+) -> list[Places]:
+    """Pairs with lengths [N, 2] in batches of at most `rows` of them and `tokens` pieces of either side with padding.
+
+    order: which, in the order they are taken before they are sorted in pools of so many batches; None: all together.
+    Sorted by the source alone, pairs of one length as they come: batches of one target length would tell the decoder
+    when to stop, and its answers would grow too long.
+    """
+    size = lengths.max(axis=1)
+    mean = max(1, int(size[order].mean())) if len(order) else 1
+    step = len(order) if pool is None else pool * max(1, min(rows, tokens // mean))
+    batches: list[Places] = []
+    for begin in range(0, len(order), max(1, step)):
+        part = order[begin : begin + step]
+        places = part[np.argsort(lengths[part, 0], kind="stable")]
+        batches += _cut(places, size[places], rows, tokens)
+    return batches
+
+
+def _cut(places: Places, size: NDArray[np.int64], rows: int, tokens: int) -> list[Places]:
+    bounds, begin, longest = [0], 0, 0
+    for number, length in enumerate(size.tolist()):
+        longest = max(longest, length)
+        if number > begin and (number - begin >= rows or (number - begin + 1) * longest > tokens):
+            bounds.append(number)
+            begin, longest = number, length
+    bounds.append(len(places))
+    return [places[first:last] for first, last in pairwise(bounds) if last > first]
