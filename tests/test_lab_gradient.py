@@ -151,12 +151,12 @@ def test_sliders_and_the_row_of_steps_work_by_keyboard(open_page: Any) -> None:
 
 
 def test_the_animation_walks_to_the_first_step(open_page: Any) -> None:
-    page = open_page("#gradient-flow?u=0&T=3")
+    page = open_page("#gradient-flow?u=0&T=2")
     page.get_by_role("button", name="Play backwards").click()
-    page.get_by_text("At step 0: 0.81 × 0.9 = 0.729").wait_for(timeout=8000)
-    still = open_page("#gradient-flow?u=0&T=3", reduced_motion="reduce")
+    page.get_by_text("At step 0: 0.9 × 0.9 = 0.81").wait_for(timeout=8000)
+    still = open_page("#gradient-flow?u=0&T=2", reduced_motion="reduce")
     still.get_by_role("button", name="Play backwards").click()
-    still.get_by_text("At step 0: 0.81 × 0.9 = 0.729").wait_for(timeout=300)
+    still.get_by_text("At step 0: 0.9 × 0.9 = 0.81").wait_for(timeout=300)
 
 
 def test_the_page_says_that_python_agrees(open_page: Any) -> None:
