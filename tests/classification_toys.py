@@ -7,8 +7,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from ostinato.tasks.classification.options import Config, DataOptions, ModelOptions
-from ostinato.train.options import TaskTrainOptions
+from ostinato.tasks.classification.options import Config, DataOptions, ModelOptions, TrainOptions
 
 FILLERS = ["the", "a", "of", "in", "old", "new", "small", "great", "city", "house", "man", "which", "it", "was"]
 KEYS = {"PLACE": ("where", "town"), "PERSON": ("who", "poet"), "NUMBER": ("many", "count")}
@@ -45,7 +44,7 @@ def config(
     return Config(
         DataOptions(**{"train": (str(train),), "min_count": 1, "tokeniser": "blank", **(data or {})}),
         ModelOptions(**{"hidden": 12, "kind": "gru", "dropout": 0.1, **(model or {})}),
-        TaskTrainOptions(
+        TrainOptions(
             **{"epochs": 6, "rows": 8, "learning_rate": 0.02, "threads": 1, "precision": "fp32", **options}
         ),
     )

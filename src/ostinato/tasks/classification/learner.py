@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch import Tensor
 from ostinato.nn.classifier import Classifier
 from ostinato.tasks.classification.answers import description, judged, make_network, subwords_of
 from ostinato.tasks.classification.data import Corpus
-from ostinato.tasks.classification.options import Config
+from ostinato.tasks.classification.options import Config, TrainOptions
 from ostinato.tasks.learning import TaskBatches, TaskLearner
 from ostinato.tasks.starting import copy_into, kept
 from ostinato.text.bucket import Places
@@ -26,9 +27,11 @@ LATER = 1e-6
 
 
 class ClassificationLearner(TaskLearner):
-    """Trains by the cross-entropy of the labels; keeps the weights with the best accuracy on the validation data."""
+    """Trains by the cross-entropy of the labels; keeps the weights with the best accuracy on the validation data, or
+    those of the last epoch."""
 
     network: Classifier
+    options: TrainOptions
 
     def __init__(self, corpus: Corpus, network: Classifier, config: Config):
         self.corpus, self.model = corpus, config.model
@@ -59,12 +62,20 @@ class ClassificationLearner(TaskLearner):
         return torch.nn.functional.nll_loss(log_probs, numbers, reduction="sum")
 
     def validate(self) -> Validation:
-        """The accuracy, and the loss over known labels; of equal accuracies the later epoch's is better."""
+        """The accuracy, and the loss over known labels; of equal accuracies the later epoch's is better.
+
+        Where the last epoch is kept, every one is better than those before.
+        """
         log_probs, _ = judged(self.network, self.valid, self.options.rows, self.options.tokens)
         known = self.valid_numbers >= 0
         loss = -log_probs[known, self.valid_numbers[known]].mean()
         accuracy = 100 * float((log_probs.argmax(axis=1) == self.valid_numbers).mean())
-        return Validation(float(loss), -accuracy - LATER * self.epoch, {"accuracy": accuracy})
+        worth = -float(self.epoch) if self.options.keep == "last" else -accuracy - LATER * self.epoch
+        return Validation(float(loss), worth, {"accuracy": accuracy})
+
+    def told(self, loss: float, best: float) -> str:
+        """The loss, and the best accuracy so far if that decides."""
+        return super().told(loss, math.inf if self.options.keep == "last" else best)
 
     def about(self) -> dict[str, Any]:
         """The network, and what it was made for."""

@@ -68,9 +68,32 @@ class ModelOptions(WordOptions, StackOptions):
 
 
 @dataclass(frozen=True, config=STRICT)
+class TrainOptions(TaskTrainOptions):
+    """How it is trained."""
+
+    keep: Literal["best", "last"] = "best"
+    """best: the weights of the epoch with the best accuracy on the validation data; last: of the last epoch, for few
+    examples, whose validation data are too few to tell good epochs from lucky ones."""
+
+    @model_validator(mode="after")
+    def _needs_no_best(self) -> Self:
+        if self.keep == "best":
+            return self
+        compared = {
+            "patience": self.patience > 0,
+            "validate_every": self.validate_every is not None,
+            "schedule plateau": self.schedule == "plateau",
+            "average nt-asgd": self.average == "nt-asgd",
+        }
+        for name in (name for name, given in compared.items() if given):
+            raise ValueError(f"keep last compares no epochs, which {name} is for; leave one of the two out")
+        return self
+
+
+@dataclass(frozen=True, config=STRICT)
 class Config:
     """Everything the training of a classifier is told."""
 
     data: DataOptions = field(default_factory=DataOptions)
     model: ModelOptions = field(default_factory=ModelOptions)
-    train: TaskTrainOptions = field(default_factory=TaskTrainOptions)
+    train: TrainOptions = field(default_factory=TrainOptions)
