@@ -44,7 +44,5 @@ def config(
     return Config(
         DataOptions(**{"train": (str(train),), "min_count": 1, "tokeniser": "blank", **(data or {})}),
         ModelOptions(**{"hidden": 12, "kind": "gru", "dropout": 0.1, **(model or {})}),
-        TrainOptions(
-            **{"epochs": 6, "rows": 8, "learning_rate": 0.02, "threads": 1, "precision": "fp32", **options}
-        ),
+        TrainOptions(**{"epochs": 6, "rows": 8, "learning_rate": 0.02, "threads": 1, "precision": "fp32", **options}),
     )

@@ -135,10 +135,11 @@ def plot(
 
 def draw_curves(runs: Sequence[Path], written: Sequence[Path]) -> None:
     """The learning curves of runs."""
-    from ostinato.runs import RunDir
+    from ostinato.runs import LANGUAGE, TASK, RunDir
     from ostinato.train.curves import draw
 
-    events = {str(run): RunDir.open(run, None).events() for run in runs}
+    kinds = {run: RunDir.open(run, None).kind for run in runs}
+    events = {str(run): RunDir.open(run, TASK if kinds[run] == TASK else LANGUAGE).events() for run in runs}
     for path in written:
         draw(events, path)
 
