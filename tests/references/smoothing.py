@@ -173,7 +173,7 @@ def good_turing(numbers: Mapping[int, int]) -> Callable[[int], float] | None:
         t = counts[place + 1] if place + 1 < len(counts) else 2 * r - q
         z.append(numbers[r] / (0.5 * (t - q)))
     slope, height = np.polyfit(np.log(counts), np.log(z), 1)
-    if slope >= -1:
+    if slope >= -1 - 1e-9:
         return None
 
     def smoothed(r: int) -> float:

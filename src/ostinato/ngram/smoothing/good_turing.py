@@ -20,7 +20,7 @@ from ostinato.ngram.smoothing.discounts import why_not
 from ostinato.ngram.table import BackoffTable
 
 TINY = 1e-9
-"""What rounding may put into a ratio that is 0 or 1."""
+"""What rounding may put into a ratio that is 0 or 1, or a slope that is -1."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -95,7 +95,7 @@ def expected_counts(having: Mapping[int, int], cutoff: int) -> list[float] | Non
     if 1 not in having or len(having) < 2:
         return None
     slope = fitted_slope(having)
-    if slope >= -1:
+    if slope >= -1 - TINY:
         return None
     found, trusted = [], True
     for r in range(1, cutoff + 1):
