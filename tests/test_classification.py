@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from classification_toys import config, examples, write
-from ostinato.core.errors import ConfigError, DataError, FormatError, Interrupted, MismatchError, OstinatoError
+from ostinato.core.errors import ConfigError, DataError, FormatError, MismatchError, OstinatoError
 from ostinato.core.progress import unwatched
 from ostinato.core.vocabulary import Vocabulary
 from ostinato.embed.subwords import Subwords
@@ -30,7 +30,7 @@ from ostinato.tasks.task import PredictOptions
 from ostinato.text.normalise import Normaliser
 from ostinato.text.pipeline import Pipeline
 from ostinato.text.tokenise import make_tokeniser
-from ostinato.train.loop import Trainer
+from stopping import stopped_at
 
 
 def trained(plan: Config, path: Path, notes: list[str] | None = None) -> RunDir:
@@ -224,16 +224,8 @@ def test_training_stopped_and_resumed_is_training_uninterrupted(stop_at: int, tm
     whole = trained(plan, tmp_path / "whole")
     again = trained(plan, tmp_path / "again")
     assert weights(again) == weights(whole)
-
-    def stop(self: Trainer, *rest: Any) -> None:
-        original(self, *rest)
-        self.stop_asked = self.at.step == stop_at
-
-    original = Trainer._update
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Trainer, "_update", stop)
-        with pytest.raises(Interrupted, match="resume"):
-            trained(plan, tmp_path / "parts")
+    with stopped_at(stop_at):
+        trained(plan, tmp_path / "parts")
     (tmp_path / "train.txt").unlink()
     assert weights(working.resume(tmp_path / "parts", Callbacks())) == weights(whole)
 

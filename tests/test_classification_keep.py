@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from classification_toys import config, write
-from ostinato.core.errors import Interrupted
 from ostinato.nn.classifier import Classifier
 from ostinato.runs import RunDir
 from ostinato.tasks import working
@@ -17,7 +16,7 @@ from ostinato.tasks.classification.encoding import Encoded
 from ostinato.tasks.classification.learner import ClassificationLearner
 from ostinato.tasks.classification.options import TrainOptions
 from ostinato.tasks.language.build import Callbacks
-from ostinato.train.loop import Trainer
+from stopping import stopped_at
 
 EPOCHS = 4
 
@@ -63,20 +62,12 @@ def test_the_weights_of_the_best_or_of_the_last_epoch_are_kept(
     assert kept(run) == seen[epoch]
 
 
-def test_the_last_epoch_is_kept_after_a_stop_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_last_epoch_is_kept_after_a_stop_too(tmp_path: Path) -> None:
     """The loop's own best, which it carries on, is that of an epoch before."""
     plan = config(write(tmp_path / "train"), epochs=EPOCHS, keep="last")
     whole = working.train("classification", plan, tmp_path / "whole", Callbacks())
-    original = Trainer._update
-
-    def stop(self: Trainer, *rest: Any) -> None:
-        original(self, *rest)
-        self.stop_asked = self.at.step == 31  # in the third of the epochs, of 14 updates
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "_update", stop)
-        with pytest.raises(Interrupted):
-            working.train("classification", plan, tmp_path / "parts", Callbacks())
+    with stopped_at(31):  # in the third of the epochs, of 14 updates
+        working.train("classification", plan, tmp_path / "parts", Callbacks())
     assert kept(working.resume(tmp_path / "parts", Callbacks())) == kept(whole)
 
 

@@ -14,7 +14,7 @@ import torch
 
 from corpus import write
 from ostinato.cli.app import run as cli
-from ostinato.core.errors import ConfigError, DataError, FormatError, Interrupted
+from ostinato.core.errors import ConfigError, DataError, FormatError
 from ostinato.embed.files import write_vectors
 from ostinato.embed.subwords import Subwords
 from ostinato.embed.vectors import Vectors
@@ -31,9 +31,9 @@ from ostinato.tasks.options import KINDS, Config, ModelOptions
 from ostinato.text.corpora import Corpus
 from ostinato.text.options import DataOptions
 from ostinato.train.flat import Flat
-from ostinato.train.loop import Trainer
 from ostinato.train.optimise import Optimiser
 from ostinato.train.options import TrainOptions
+from stopping import stopped_at
 
 SIZE = 10
 ENGINES = ["fp32", pytest.param("bf16", marks=pytest.mark.skipif(not simd.HAS_BF16, reason="no bfloat16 here"))]
@@ -164,22 +164,12 @@ def test_a_gradient_of_held_rows_counts_nowhere() -> None:
     assert network.held == {}
 
 
-def test_a_run_needs_the_file_no_more_and_goes_on_to_the_same_bits(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_needs_the_file_no_more_and_goes_on_to_the_same_bits(home: Path, tmp_path: Path) -> None:
     shutil.copytree(home / "vectors", tmp_path / "vectors")
     plan = config(home, {"freeze": True, "vectors": str(tmp_path / "vectors")}, weight_decay=0.1, checkpoint_every=5)
     whole = build.train(plan, tmp_path / "whole")
-    update = Trainer._update
-
-    def interrupted(self: Trainer, *given: Any) -> None:
-        update(self, *given)
-        self.stop_asked = self.at.step == 7
-
-    monkeypatch.setattr(Trainer, "_update", interrupted)
-    with pytest.raises(Interrupted):
+    with stopped_at(7):
         build.train(plan, tmp_path / "run")
-    monkeypatch.undo()
     shutil.rmtree(tmp_path / "vectors")
     shutil.copytree(tmp_path / "run", tmp_path / "killed")
     shutil.rmtree(tmp_path / "killed" / "checkpoints")  # killed before there was one

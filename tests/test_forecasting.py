@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from forecasting_toys import answers, config, loaded, run_of_two, trained, wave, wave_run, write
-from ostinato.core.errors import ConfigError, DataError, FormatError, Interrupted, MismatchError, OstinatoError
+from ostinato.core.errors import ConfigError, DataError, FormatError, MismatchError, OstinatoError
 from ostinato.core.progress import unwatched
 from ostinato.runs import TASK, RunDir
 from ostinato.tasks import working
@@ -20,7 +20,7 @@ from ostinato.tasks.forecasting.task import TASK as FORECASTING
 from ostinato.tasks.language.build import Callbacks
 from ostinato.tasks.metrics.forecasts import naive_scale
 from ostinato.tasks.task import PredictOptions
-from ostinato.train.loop import Trainer
+from stopping import stopped_at
 
 
 @pytest.fixture(scope="module")
@@ -84,16 +84,8 @@ def test_training_stopped_and_resumed_is_training_uninterrupted(stop_at: int, tm
     whole = trained(plan, tmp_path / "whole")
     again = trained(plan, tmp_path / "again")
     assert weights(again) == weights(whole)
-
-    def stop(self: Trainer, *rest: Any) -> None:
-        original(self, *rest)
-        self.stop_asked = self.at.step == stop_at
-
-    original = Trainer._update
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Trainer, "_update", stop)
-        with pytest.raises(Interrupted, match="resume"):
-            trained(plan, tmp_path / "parts")
+    with stopped_at(stop_at):
+        trained(plan, tmp_path / "parts")
     (tmp_path / "x.csv").unlink()
     assert weights(working.resume(tmp_path / "parts", Callbacks())) == weights(whole)
 

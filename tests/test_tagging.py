@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ostinato.core.errors import ConfigError, DataError, FormatError, Interrupted, MismatchError, OstinatoError
+from ostinato.core.errors import ConfigError, DataError, FormatError, MismatchError, OstinatoError
 from ostinato.core.progress import unwatched
 from ostinato.runs import TASK, RunDir
 from ostinato.tasks import working
@@ -23,7 +23,7 @@ from ostinato.tasks.tagging.task import TASK as TAGGING
 from ostinato.tasks.task import PredictOptions
 from ostinato.text.columns import read_columns
 from ostinato.text.schemes import well_formed
-from ostinato.train.loop import Trainer
+from stopping import stopped_at
 from tagging_toys import (
     Pairs,
     chinese,
@@ -324,16 +324,8 @@ def test_training_stopped_and_resumed_is_training_uninterrupted(stop_at: int, tm
     plan = config(train, model=model, epochs=3, accumulate=2)
     whole, again = trained(plan, tmp_path / "whole"), trained(plan, tmp_path / "again")
     assert weights(again) == weights(whole)
-
-    def stop(self: Trainer, *rest: Any) -> None:
-        original(self, *rest)
-        self.stop_asked = self.at.step == stop_at
-
-    original = Trainer._update
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Trainer, "_update", stop)
-        with pytest.raises(Interrupted, match="resume"):
-            trained(plan, tmp_path / "parts")
+    with stopped_at(stop_at):
+        trained(plan, tmp_path / "parts")
     Path(train).unlink()
     assert weights(working.resume(tmp_path / "parts", Callbacks())) == weights(whole)
 

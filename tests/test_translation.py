@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ostinato.core.errors import FormatError, Interrupted
+from ostinato.core.errors import FormatError
 from ostinato.core.progress import unwatched
 from ostinato.decode import Beam, Greedy
 from ostinato.runs import TASK, RunDir
@@ -22,7 +22,7 @@ from ostinato.tasks.task import PredictOptions
 from ostinato.tasks.translation import predict
 from ostinato.tasks.translation.answers import Asking, answers_of, looked_at
 from ostinato.tasks.translation.task import TASK as TRANSLATION
-from ostinato.train.loop import Trainer
+from stopping import stopped_at
 from translation_toys import columns, config, loaded, parallel, reversed_pairs, sentences, trained, write
 
 
@@ -228,16 +228,8 @@ def test_training_stopped_and_resumed_is_training_uninterrupted(stop_at: int, tm
     plan = config((train,), model={"dropout": 0.3, "label_smoothing": 0.1}, epochs=3, rows=12, **options)
     whole, again = trained(plan, tmp_path / "whole"), trained(plan, tmp_path / "again")
     assert weights(again) == weights(whole)
-
-    def stop(self: Trainer, *rest: Any) -> None:
-        original(self, *rest)
-        self.stop_asked = self.at.step == stop_at
-
-    original = Trainer._update
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Trainer, "_update", stop)
-        with pytest.raises(Interrupted, match="resume"):
-            trained(plan, tmp_path / "parts")
+    with stopped_at(stop_at):
+        trained(plan, tmp_path / "parts")
     Path(train).unlink()
     assert weights(working.resume(tmp_path / "parts", Callbacks())) == weights(whole)
 

@@ -136,10 +136,11 @@ def plot(
 def draw_curves(runs: Sequence[Path], written: Sequence[Path]) -> None:
     """The learning curves of runs."""
     from ostinato.runs import LANGUAGE, TASK, RunDir
+    from ostinato.tasks import working
     from ostinato.train.curves import draw
 
-    kinds = {run: RunDir.open(run, None).kind for run in runs}
-    events = {str(run): RunDir.open(run, TASK if kinds[run] == TASK else LANGUAGE).events() for run in runs}
+    kinds = [TASK if working.is_task(run) else LANGUAGE for run in runs]
+    events = {str(run): RunDir.open(run, kind).events() for run, kind in zip(runs, kinds, strict=True)}
     for path in written:
         draw(events, path)
 

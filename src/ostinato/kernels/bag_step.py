@@ -14,8 +14,8 @@ from numba.extending import intrinsic
 
 from ostinato.kernels.rows import LANES, Writer
 from ostinato.kernels.simd import place_of
-from ostinato.kernels.vectors import add_product, larger, logarithm, repeated, sigmoid, spread, total
-from ostinato.kernels.window import GROUP, OUTPUTS, SURE
+from ostinato.kernels.vectors import add_product, logarithm, spread, total
+from ostinato.kernels.window import GROUP, OUTPUTS, gradient, sure
 
 _F32, _I64 = ir.FloatType(), ir.IntType(64)
 
@@ -55,10 +55,9 @@ def judged(writer: Writer, signature: Any, arguments: Any, products: list[Any]) 
     for chunk, x in enumerate(products):
         side = writer.load(side_row, _I64(chunk))
         times = writer.weights(signature, (9, weights), (10, words), lane, own, chunk)
-        p = sigmoid(builder, builder.fmul(side, x))
-        changes.append(builder.fmul(builder.fmul(rate, times), builder.fsub(side, builder.fmul(side, p))))
-        sure = larger(builder, repeated(SURE, LANES), p)
-        loss = builder.fsub(loss, builder.fmul(times, logarithm(builder, sure)))
+        p, change = gradient(builder, x, side, times, rate)
+        changes.append(change)
+        loss = builder.fsub(loss, builder.fmul(times, logarithm(builder, sure(builder, p))))
     if LANES > GROUP:  # the other half has the weights of a second context
         loss = writer.shuffle(loss, writer.zero, [*range(GROUP), *range(LANES + GROUP, 2 * LANES)])
     return changes, total(builder, loss)

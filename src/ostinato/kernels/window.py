@@ -144,6 +144,17 @@ SURE = np.float32(1e-6)
 """The least probability that a loss is taken of; the product of six of them is a normal float32."""
 
 
+def gradient(builder: Any, x: Any, side: Any, times: Any, rate: Any) -> tuple[Any, Any]:
+    """p = sigmoid(side * x), and rate times the gradient of times * ln p by x; vectors, side is 1 or -1."""
+    p = sigmoid(builder, builder.fmul(side, x))
+    return p, builder.fmul(builder.fmul(rate, times), builder.fsub(side, builder.fmul(side, p)))
+
+
+def sure(builder: Any, p: Any) -> Any:
+    """p, or the least that a loss is taken of."""
+    return larger(builder, repeated(SURE, LANES), p)
+
+
 def _judge(typing, products, at, signs, sign, weights, words, weight, own, alpha, sureness):
     """`judge(products, at, signs, sign, weights, words, weight, own, alpha, sureness)`: gradients of 16 products.
 
@@ -162,10 +173,9 @@ def _judge(typing, products, at, signs, sign, weights, words, weight, own, alpha
         for chunk in range(ROW // LANES):
             x, side, kept = (writer.load(row, _I64(chunk)) for row in rows)
             times = writer.weights(signature, (4, weights), (5, words), weight, own, chunk)
-            p = sigmoid(builder, builder.fmul(side, x))
-            change = builder.fmul(builder.fmul(rate, times), builder.fsub(side, builder.fmul(side, p)))
+            p, change = gradient(builder, x, side, times, rate)
             writer.store(change, rows[0], _I64(chunk))
-            writer.store(builder.fmul(kept, larger(builder, repeated(SURE, LANES), p)), rows[2], _I64(chunk))
+            writer.store(builder.fmul(kept, sure(builder, p)), rows[2], _I64(chunk))
         return context.get_dummy_value()
 
     place = types.int64

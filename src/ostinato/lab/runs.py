@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-import tomllib
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import Query, Response
 
+from ostinato.core.config import read_toml
 from ostinato.core.errors import OstinatoError
 from ostinato.lab.answers import answer
 from ostinato.lab.page import Page
@@ -38,7 +38,7 @@ def describe(shelf: Shelf, name: str) -> dict[str, Any]:
         return about | {"diagnoses": [], "step": 0, "parameters": None, "outputs": None}
     log = path / "log.jsonl"
     try:
-        about["config"] = flat(tomllib.loads((path / "config.toml").read_text("utf8")))
+        about["config"] = flat(read_toml(path / "config.toml"))
         if log.is_file():
             facts = log.stat()
             about |= read_log(path, facts.st_mtime_ns, facts.st_size)

@@ -46,6 +46,11 @@ class SplitOptions:
         return self
 
 
+def part_name(part: str, options: SplitOptions, name: str) -> str:
+    """A name for signatures of a part that `split` has cut from the training examples, which are called `name`."""
+    return {"test": f"{name}/fold-{options.fold}-of-{options.folds}", "valid": f"{name}/held-out"}.get(part, name)
+
+
 def split(count: int, options: SplitOptions, name: str) -> dict[str, Places]:
     """Which of `count` training examples go to `train`, `valid` and `test`, each in order; absent: from its own file.
 

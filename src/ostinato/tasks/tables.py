@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -24,13 +24,17 @@ def by_class(
     title: str, named: str, values: NDArray[np.int64], right: NDArray[np.bool_], begins: Sequence[int]
 ) -> Table:
     """The accuracy of the examples whose value [N] lies in each class, without the empty classes; right: [N]."""
-    rows = []
+    rows = [(name, f"{inside.sum():,}", percent(right[inside].mean())) for name, inside in classes(values, begins)]
+    return Table(title, (named, "examples", "accuracy"), tuple(rows))
+
+
+def classes(values: NDArray[np.int64], begins: Sequence[int]) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    """The name of each class, and which values [N] lie in it; without the empty ones."""
     for first, after in pairwise([*begins, NO_END]):
         inside = (values >= first) & (values < after)
         if inside.any():
             name = f"{first}+" if after == NO_END else f"{first}" if after == first + 1 else f"{first}-{after - 1}"
-            rows.append((name, f"{inside.sum():,}", percent(right[inside].mean())))
-    return Table(title, (named, "examples", "accuracy"), tuple(rows))
+            yield name, inside
 
 
 def percent(share: float) -> str:

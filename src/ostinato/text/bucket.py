@@ -32,17 +32,18 @@ def batches_by_length(
     for begin in range(0, len(kept), max(1, pool)):
         part = kept[begin : begin + pool]
         keys = (size[part],) if lengths.ndim == 1 else (lengths[part, 1], lengths[part, 0], size[part])
-        batches += _cut(part[np.lexsort(keys)], size, rows, tokens)
+        batches += cut(part[np.lexsort(keys)], size, rows, tokens)
     return batches
 
 
-def _cut(places: Places, size: NDArray[np.int64], rows: int, tokens: int) -> list[Places]:
-    """Places sorted by length, cut into batches."""
-    bounds, begin = [0], 0
-    for number, place in enumerate(places):
-        if number > begin and (number - begin >= rows or (number - begin + 1) * int(size[place]) > tokens):
+def cut(places: Places, size: NDArray[np.int64], rows: int, tokens: int) -> list[Places]:
+    """Places cut, in their order, into batches of at most `rows` of them and `tokens` tokens with padding."""
+    bounds, begin, longest = [0], 0, 0
+    for number, length in enumerate(size[places].tolist()):
+        longest = max(longest, length)
+        if number > begin and (number - begin >= rows or (number - begin + 1) * longest > tokens):
             bounds.append(number)
-            begin = number
+            begin, longest = number, length
     bounds.append(len(places))
     return [places[first:last] for first, last in pairwise(bounds) if last > first]
 

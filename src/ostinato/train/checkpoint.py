@@ -41,6 +41,14 @@ def pack(
     return arrays, {"carried": len(kept), "updates": optimiser.count, "averaged": average.count}
 
 
+def set_weights(network: nn.Module, arrays: Mapping[str, NDArray[Any]], where: str) -> None:
+    """Give a network the weights of a model file. Raises FormatError, naming `where`, if they are another's."""
+    try:
+        network.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
+    except RuntimeError as fault:
+        raise FormatError(f"{where}: the weights do not fit the network: {fault}") from None
+
+
 def restore(
     arrays: Mapping[str, NDArray[Any]],
     about: Mapping[str, Any],

@@ -18,7 +18,7 @@ from ostinato.tasks.classification.encoding import Encoder, pieces_of
 from ostinato.tasks.classification.options import DataOptions
 from ostinato.tasks.examples import digest, read_examples, write_examples
 from ostinato.tasks.metrics.labels import say_unknown, unknown_labels
-from ostinato.tasks.splitting import split
+from ostinato.tasks.splitting import part_name, split
 from ostinato.text import vocabulary as vocabularies
 from ostinato.text.labelled import Column, Form, LabelledReader, found_form
 from ostinato.text.normalise import Normaliser
@@ -136,10 +136,7 @@ def read_parts(options: DataOptions, watch: Watch) -> tuple[dict[str, list[Label
     whole, name = found["train"], names["train"]
     for part, places in split(len(whole), options, name).items():
         found[part] = [whole[place] for place in places.tolist()]
-        if part == "test":
-            names[part] = f"{name}/fold-{options.fold}-of-{options.folds}"
-        elif part == "valid":
-            names[part] = f"{name}/held-out"
+        names[part] = part_name(part, options, name)
     return found, names
 
 

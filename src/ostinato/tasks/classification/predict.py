@@ -12,7 +12,6 @@ from itertools import chain
 from typing import Any, cast
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from ostinato.core.errors import FormatError, MismatchError
@@ -33,6 +32,7 @@ from ostinato.tasks.words import bare
 from ostinato.text.labelled import Example, LabelledReader, found_input
 from ostinato.text.read import STDIN, LineReader
 from ostinato.text.sources import name_of
+from ostinato.train.checkpoint import set_weights
 
 GROUP = 64
 """Batches that are read before they are answered: enough to sort by length."""
@@ -199,9 +199,7 @@ def load(run: RunDir, config: Config) -> ClassificationPredictor:
         )
     try:
         network, subwords = described(about, corpus, where)
-        network.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
     except KeyError as fault:
         raise FormatError(f"{where}: the header lacks {fault}; restore it or train again") from None
-    except RuntimeError as fault:
-        raise FormatError(f"{where}: the weights do not fit the network: {fault}") from None
+    set_weights(network, arrays, where)
     return ClassificationPredictor(run, config, corpus, network.eval(), subwords)

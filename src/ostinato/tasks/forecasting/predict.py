@@ -10,8 +10,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from ostinato.core.errors import ConfigError, DataError, FormatError, MismatchError
 from ostinato.core.progress import Progress, Watch
 from ostinato.runs import RunDir
@@ -25,6 +23,7 @@ from ostinato.tasks.task import PredictOptions, Report
 from ostinato.text.read import check_readable
 from ostinato.text.series import Table, rows_of
 from ostinato.text.sources import name_of
+from ostinato.train.checkpoint import set_weights
 from ostinato.train.device import device_of
 
 
@@ -181,11 +180,9 @@ def load(run: RunDir, config: Config) -> ForecastPredictor:
         )
     try:
         network, reading = described(about, where)
-        network.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
     except (KeyError, TypeError, ConfigError) as fault:
         raise FormatError(f"{where}: the header is not that of a forecaster ({fault}); restore it") from None
-    except RuntimeError as fault:
-        raise FormatError(f"{where}: the weights do not fit the network: {fault}") from None
+    set_weights(network, arrays, where)
     network = network.to(device_of(config.train)).eval()
     pasts = {one.name: one for one in corpus.series}
     fingerprint = str(about["digest"])

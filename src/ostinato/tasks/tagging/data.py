@@ -16,7 +16,7 @@ from ostinato.core.progress import Watch
 from ostinato.core.vocabulary import Ids
 from ostinato.tasks.examples import digest, read_examples, write_examples
 from ostinato.tasks.metrics.labels import say_unknown, unknown_labels
-from ostinato.tasks.splitting import split
+from ostinato.tasks.splitting import part_name, split
 from ostinato.tasks.tagging.lexicon import Lexicon
 from ostinato.tasks.tagging.options import Config, DataOptions
 from ostinato.tasks.tagging.reading import Source, Tagged, found_source, read_tagged
@@ -191,10 +191,7 @@ def read_parts(options: DataOptions, watch: Watch) -> tuple[dict[str, list[Tagge
     whole, name = found["train"], names["train"]
     for part, places in split(len(whole), options, name).items():
         found[part] = [whole[place] for place in places.tolist()]
-        if part == "test":
-            names[part] = f"{name}/fold-{options.fold}-of-{options.folds}"
-        elif part == "valid":
-            names[part] = f"{name}/held-out"
+        names[part] = part_name(part, options, name)
     return found, names, source
 
 

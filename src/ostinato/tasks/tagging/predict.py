@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import torch
-
 from ostinato.core.errors import ConfigError, FormatError, MismatchError
 from ostinato.core.progress import Watch
 from ostinato.core.vocabulary import STOP
@@ -22,6 +20,7 @@ from ostinato.tasks.tagging.report import Judged, judge
 from ostinato.tasks.tagging.written import as_json, items
 from ostinato.tasks.task import PredictOptions, Report
 from ostinato.text.sources import name_of
+from ostinato.train.checkpoint import set_weights
 
 GROUP = 64
 """Batches that are read before they are answered: enough to sort by length and to spell each word once."""
@@ -112,9 +111,7 @@ def load(run: RunDir, config: Config) -> TaggingPredictor:
         )
     try:
         network = described(about, corpus, where)
-        network.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
     except (KeyError, TypeError) as fault:
         raise FormatError(f"{where}: the header is not that of a tagger ({fault}); restore it or train again") from None
-    except RuntimeError as fault:
-        raise FormatError(f"{where}: the weights do not fit the network: {fault}") from None
+    set_weights(network, arrays, where)
     return TaggingPredictor(run, config, corpus, network.eval())

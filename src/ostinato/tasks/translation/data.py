@@ -10,7 +10,7 @@ from ostinato.core.errors import ConfigError, DataError, FormatError
 from ostinato.core.files import check_format, read_json, write_json
 from ostinato.core.progress import Progress, Watch
 from ostinato.tasks.examples import digest, read_examples, write_examples
-from ostinato.tasks.splitting import split
+from ostinato.tasks.splitting import part_name, split
 from ostinato.tasks.translation.options import Config, DataOptions
 from ostinato.tasks.translation.sides import Side, made_sides
 from ostinato.text.parallel import ParallelReader
@@ -171,10 +171,7 @@ def _shared_out(options: DataOptions, whole: Sequence[Pair], names: dict[str, st
     for part, places in split(len(numbers), options, name).items():
         chosen = set(places.tolist())
         found[part] = [pair for pair, group in zip(whole, groups, strict=True) if group in chosen]
-        if part == "test":
-            names[part] = f"{name}/fold-{options.fold}-of-{options.folds}"
-        elif part == "valid":
-            names[part] = f"{name}/held-out"
+        names[part] = part_name(part, options, name)
     return found
 
 

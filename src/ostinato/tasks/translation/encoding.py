@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +12,7 @@ from torch import Tensor
 
 from ostinato.core.vocabulary import Ids, Vocabulary
 from ostinato.tasks.translation.data import Corpus, Pair
-from ostinato.text.bucket import POOL, Places, padded
+from ostinato.text.bucket import POOL, Places, cut, padded
 
 
 class Batch(NamedTuple):
@@ -75,17 +74,5 @@ def batches_by_source(
     batches: list[Places] = []
     for begin in range(0, len(order), max(1, step)):
         part = order[begin : begin + step]
-        places = part[np.argsort(lengths[part, 0], kind="stable")]
-        batches += _cut(places, size[places], rows, tokens)
+        batches += cut(part[np.argsort(lengths[part, 0], kind="stable")], size, rows, tokens)
     return batches
-
-
-def _cut(places: Places, size: NDArray[np.int64], rows: int, tokens: int) -> list[Places]:
-    bounds, begin, longest = [0], 0, 0
-    for number, length in enumerate(size.tolist()):
-        longest = max(longest, length)
-        if number > begin and (number - begin >= rows or (number - begin + 1) * longest > tokens):
-            bounds.append(number)
-            begin, longest = number, length
-    bounds.append(len(places))
-    return [places[first:last] for first, last in pairwise(bounds) if last > first]

@@ -8,9 +8,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import numpy as np
-import torch
-
 from ostinato.core.errors import ConfigError, DataError, FormatError, MismatchError
 from ostinato.core.files import read_json, write_json
 from ostinato.core.progress import Progress, Watch
@@ -32,6 +29,7 @@ from ostinato.tasks.translation.report import Judged, judge
 from ostinato.text.numbered import numbered_lines
 from ostinato.text.read import STDIN
 from ostinato.text.sources import name_of
+from ostinato.train.checkpoint import set_weights
 
 GROUP = 32
 """Batches that are read before they are answered: enough to sort by length."""
@@ -104,6 +102,10 @@ class TranslationPredictor:
         """The network, its products in bfloat16."""
         return Translator(self.network, bf16=True)
 
+    def translator(self, options: PredictOptions) -> Translator:
+        """What searches as these options ask."""
+        return self.fast if options.precision == "bf16" else self.exact
+
     @property
     def length_penalty(self) -> float:
         """The run's own: as configured, as tuned, or 0."""
@@ -151,7 +153,7 @@ class TranslationPredictor:
             )
 
     def _lines(self, source: str, options: PredictOptions, asking: Asking) -> Iterator[str]:
-        translator = self.fast if options.precision == "bf16" else self.exact
+        translator = self.translator(options)
         empty = 0
         for group in grouped(self._read(source), GROUP * options.rows, source):
             for given, answers in zip(group, self._answers(translator, group, asking, options.align), strict=True):
@@ -217,7 +219,7 @@ class TranslationPredictor:
         chosen = options or PredictOptions()
         self._check_attention(chosen.align)
         group = [self.given(text, f"text {number}") for number, text in enumerate(texts, 1)]
-        translator = self.fast if chosen.precision == "bf16" else self.exact
+        translator = self.translator(chosen)
         found = self._answers(translator, group, replace(self.asking(chosen), nbest=1), chosen.align)
         return [answers[0] if answers else NOTHING for answers in found]
 
@@ -294,11 +296,9 @@ def load(run: RunDir, config: Config) -> TranslationPredictor:
         )
     try:
         network = described(about, corpus, where)
-        network.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in arrays.items()})
     except (KeyError, TypeError) as fault:
         raise FormatError(
             f"{where}: the header is not that of a translator ({fault}); restore it or train again"
         ) from None
-    except RuntimeError as fault:
-        raise FormatError(f"{where}: the weights do not fit the network: {fault}") from None
+    set_weights(network, arrays, where)
     return TranslationPredictor(run, config, corpus, network.eval())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from ostinato.tasks.metrics.edits import edit_distance
 from ostinato.tasks.metrics.overlap import OverlapScore, chrf
-from ostinato.tasks.tables import NO_END, UNSEEN
+from ostinato.tasks.tables import UNSEEN, classes
 from ostinato.tasks.task import Report, Table
 from ostinato.tasks.translation.data import Corpus, Pair, data_name
 from ostinato.tasks.translation.measures import (
@@ -138,12 +137,7 @@ def by_class(
 ) -> Table:
     """A row for each class of values [N] that is not empty."""
     columns, row = cells
-    rows = []
-    for first, after in pairwise([*begins, NO_END]):
-        inside = (values >= first) & (values < after)
-        if inside.any():
-            name = f"{first}+" if after == NO_END else f"{first}" if after == first + 1 else f"{first}-{after - 1}"
-            rows.append((name, f"{inside.sum():,}", *row(judged.only(inside))))
+    rows = [(name, f"{inside.sum():,}", *row(judged.only(inside))) for name, inside in classes(values, begins)]
     return Table(title, (named, "sources", *columns), tuple(rows))
 
 
