@@ -24,6 +24,9 @@ ROOMS: dict[str, set[str]] = {
     "tasks": {"core", "text", "ngram", "embed", "nn", "decode", "mix", "stream", "runs", "train"},
     "kenlm": {"core", "kernels", "text", "ngram", "runs"},
     "bench": {"core", "kernels", "text", "ngram", "embed", "nn", "kenlm", "stream", "runs", "train", "tasks"},
+    "claims": {
+        *("core", "text", "ngram", "embed", "nn", "decode", "mix", "stream", "runs", "train", "tasks", "bench"),
+    },
     "lab": {
         "core",
         "text",
@@ -38,13 +41,15 @@ ROOMS: dict[str, set[str]] = {
         "tasks",
         "kenlm",
         "bench",
+        "claims",
     },
     "cli": {
-        *("core", "text", "ngram", "embed", "nn", "decode", "mix", "stream", "runs", "train", "tasks", "bench", "lab")
+        *("core", "text", "ngram", "embed", "nn", "decode", "mix", "stream", "runs", "train", "tasks", "bench"),
+        *("claims", "lab"),
     },
 }
 LIBRARIES = {
-    "torch": {"nn", "train", "tasks", "bench"},
+    "torch": {"nn", "train", "tasks", "bench", "claims"},
     "numba": {"kernels"},
     "cyclopts": {"cli"},
     "rich": {"cli"},

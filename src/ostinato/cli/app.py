@@ -104,6 +104,10 @@ def load_commands(words: Sequence[str] = ()) -> None:
         tasks.register(words)
         if "bench" not in app:
             app.command(benching.bench_app)
+        if "claims" not in app:
+            from ostinato.cli import claims
+
+            app.command(claims.claims_app)
         if "lemma" not in app:
             from ostinato.cli import lemma
 
