@@ -1,0 +1,75 @@
+// Claims: what the field says, what was measured here, and what may be said of it.
+
+import { plot } from "../charts.js";
+import { choice } from "../controls.js";
+import { el, rich, show } from "../dom.js";
+
+export const defaults = { claim: "derivative-products", size: "full" };
+const PRESETS = [{}, { claim: "long-lags" }, { size: "quick" }];
+const SIGNS = { holds: "✓", fails: "✗", undecided: "?" };
+
+export async function draw(lab) {
+  const { state } = lab;
+  const t = lab.t.bind(lab);
+  const said = (text) => text[lab.lang === "zh" ? "zh" : "en"];
+  const sign = (verdict) => (verdict ? `${SIGNS[verdict.name]} ${said(verdict.text)}` : "–");
+  const cell = (content, text = false) => el("td", text ? { class: "text" } : {}, content);
+  const table = (head, rows, texts = false) => el("table", { class: texts ? "texts" : null },
+    el("thead", {}, el("tr", {}, head.map((key) => el("th", { scope: "col" }, t(key))))), el("tbody", {}, rows));
+  const region = (label) => el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": t(label) });
+  const { claims, rule, folder } = await lab.answer("list");
+  const [about, numbers, all] = [el("div", {}), region("quantities"), region("all")];
+  const pictures = el("div", {});
+  lab.layout({
+    presets: PRESETS,
+    controls: [choice(lab, "claim", claims.map(({ id }) => id), Object.fromEntries(claims.map(({ id }) => [id, id]))),
+      choice(lab, "size", ["full", "quick"])],
+    figures: [about, numbers, pictures, el("h2", {}, t("all")), all, el("h2", {}, t("rule")), el("p", {}, rich(said(rule))),
+      el("p", { class: "small" }, rich(t("where", { folder })))],
+  });
+
+  const within = ([low, high]) => (low === null ? `≤ ${show(high, 4)}` : high === null ? `≥ ${show(low, 4)}`
+    : low === high ? show(low, 4) : `${show(low, 4)} … ${show(high, 4)}`);
+
+  function overview() {
+    all.replaceChildren(table(["claim", "says", "level", "size_full", "size_quick"], claims.map((claim) => el("tr", {},
+      el("th", { scope: "row" }, el("button", { type: "button", onclick: () => lab.set({ claim: claim.id }, { push: true }) },
+        claim.id)), cell(said(claim.statement), true), cell(said(claim.level), true),
+      ["full", "quick"].map((size) => cell(sign(claim.verdicts[size]), true)))), true));
+  }
+
+  function explain(claim, run) {
+    const line = (key, text) => el("p", {}, el("strong", {}, `${t(key)}: `), text);
+    about.replaceChildren(el("h2", {}, said(claim.statement)),
+      line("verdict", run ? `${sign(run.verdict)} (${t("seeds", { seeds: run.seeds })})` : t("never")),
+      line("level", said(claim.level)), claim.premises ? line("premises", said(claim.premises)) : "",
+      line("misreading", said(claim.misreading)), line("experiment", said(claim.experiment)),
+      ...claim.sources.map(({ key, reports }) => line("source", `[${key}] ${said(reports)}`)),
+      run ? el("p", { class: "small" }, t("made", { began: run.began, seconds: show(run.seconds),
+        commit: run.environment.commit ?? "–", processor: run.environment.processor,
+        python: run.environment.python, torch: run.environment.libraries.torch })) : "");
+  }
+
+  function measured(run) {
+    numbers.replaceChildren(run ? table(["quantity", "verdict", "expected", "mean", "spread", "unit", "each", "why"],
+      run.quantities.map((one) => el("tr", {}, el("th", { scope: "row" }, said(one.what)), cell(sign(one.verdict), true),
+        cell(one.expected ? within(one.expected) : t("reported"), true), el("td", { "data-value": one.mean }, show(one.mean, 4)),
+        cell(show(one.spread)), cell(said(one.unit), true), cell(one.values.map((value) => show(value, 4)).join(", "), true),
+        cell(one.why ? said(one.why) : "", true)))) : el("p", { class: "small pad" }, t("never")));
+    pictures.replaceChildren(...(run?.figures ?? []).map(({ title, x, y, xLog, yLog, marks, curves }) => {
+      const chart = plot({ title: said(title), height: 300 });
+      requestAnimationFrame(() => chart.draw({ xLog, yLog, xLabel: said(x), yLabel: said(y),
+        series: curves.map((one) => ({ name: said(one.name), x: one.x, y: one.y, marks, band: one })) }));
+      return chart.node;
+    }));
+  }
+
+  overview();
+  return () => lab.attempt("look", async (current) => {
+    const claim = await lab.answer("look", { claim: state.claim });
+    if (!current()) return;
+    const run = claim.runs[state.size] ?? claim.runs.full ?? claim.runs.quick;
+    explain(claim, run);
+    measured(run);
+  });
+}
