@@ -93,7 +93,7 @@ def doctor(run: Path, *, json: bool = False) -> None:
 def plot(
     runs: tuple[Path, ...], /, *, attention: str | None = None, out: Path | None = None, json: bool = False
 ) -> None:
-    """Draw the learning curves of runs, or what a translator looks at, as OUT.svg and OUT.png.
+    """Draw the learning curves of runs, or what a translator or captioner looks at, as OUT.svg and OUT.png.
 
     **Examples**
 
@@ -108,7 +108,9 @@ def plot(
     runs:
         Run directories of trained neural models.
     attention:
-        A sentence to translate: draw how much each word of the answer (down) looked at each word of it (across).
+        A sentence to translate: draw how much each word of the answer (down) looked at each word of it (across). Or
+        what to describe, a number (from 1) of the run's test data, FILE.npz:NUMBER or a picture: draw where each word
+        looked.
     out:
         Where to write, without the ending; left out, curves or attention.
     json:
@@ -156,7 +158,9 @@ def draw_attention(runs: Sequence[Path], text: str, written: Sequence[Path]) -> 
         raise ConfigError(f"--attention draws one run, got {len(runs)}; name one")
     predictor = working.load(runs[0])
     if not isinstance(predictor, Attentive):
-        raise ConfigError(f"{runs[0]}: no attention from one sequence to another is in this run; name a translator's")
+        raise ConfigError(
+            f"{runs[0]}: nothing in this run looks at what it answers; name a translator's or captioner's"
+        )
     seen = predictor.look(text)
     for path in written:
         for warning in draw(seen, path):

@@ -37,37 +37,25 @@ class Encoder(nn.Module):
         return Encoded(values, inside(lengths, ids.shape[1]), self.last(values, lengths))
 
 
-class EncoderDecoder(nn.Module):
-    """Reads a source and says a target, word by word.
+class Describer(nn.Module):
+    """Says a target, word by word, of what its encoder has read, whatever that is.
 
-    sources, outputs: how many ids of either side can be predicted; two more can be read (start symbol, padding).
-    options: what it was made from, with what depends on the vocabulary decided; made from them again, it is the same.
-    counts: [outputs], how often each id stands in the training targets, for output layers that sample.
-    Raises ConfigError for options that do not fit the vocabularies or each other.
+    encoder: gives `Encoded` of sources [B, S, ...] and lengths [B], how many of the S are there.
     """
 
-    def __init__(self, sources: int, outputs: int, options: EncoderDecoderOptions, counts: Tensor | None = None):
+    def __init__(self, encoder: nn.Module, decoder: Decoder):
         super().__init__()
-        if options.shared and sources != outputs:
-            raise ConfigError(
-                f"model.shared: one table of word vectors needs one vocabulary, got {sources:,} source and "
-                f"{outputs:,} target pieces; leave it out, or make one vocabulary of both sides"
-            )
-        self.sources, self.outputs = sources, outputs
+        self.outputs = decoder.outputs
         self.bf16 = False  # bfloat16 matrix products in training
-        embedding = word_vectors(sources, options.embedding)
-        self.encoder = Encoder(embedding, options)
-        size = self.encoder.size
-        self.decoder = Decoder(outputs, size, size, options, counts, embedding if options.shared else None)
-        self.options = options.settled(self.decoder.options.head)
+        self.encoder, self.decoder = encoder, decoder
 
     def start(self, sources: Tensor, lengths: Tensor) -> Decoding:
-        """Where decoding begins, of source ids [B, S] with lengths [B]; the start symbol is read first."""
+        """Where decoding begins, of sources [B, S, ...] with lengths [B]; the start symbol is read first."""
         with self.products():
             return self.decoder.start(self.encoder(sources, lengths))
 
     def step(self, decoding: Decoding, tokens: Tensor) -> tuple[Tensor, Decoding, Tensor]:
-        """Read ids [B]; return log-probs [B, outputs] of the next (nats), what follows, and the weights [B, S]."""
+        """Read ids [B]; return log-probs [B, outputs] of the next (nats), what follows, and the weights [B, places]."""
         with self.products():
             return self.decoder.step(decoding, tokens)
 
@@ -82,7 +70,7 @@ class EncoderDecoder(nn.Module):
     ) -> Tensor:
         """Teacher forcing: the summed -log p (nats) of targets [B, T] where weight [B, T] is not zero.
 
-        sources: [B, S] with lengths [B]. inputs: [B, T], the start symbol and then the targets one place later.
+        sources: [B, S, ...] with lengths [B]. inputs: [B, T], the start symbol and then the targets one place later.
         sampling: share of the inputs that are replaced by the decoder's own draws, see `Decoder.mix`.
         In training with smoothed labels, and, with an output layer that estimates, its estimate.
         """
@@ -95,7 +83,7 @@ class EncoderDecoder(nn.Module):
         return self.decoder.loss(features, targets, weight)
 
     def score(self, sources: Tensor, lengths: Tensor, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """Log-probs [B, T] (nats) of targets after their sources and inputs, and attention weights [B, T, S]."""
+        """Log-probs [B, T] (nats) of targets after their sources and inputs, and weights [B, T, places]."""
         with self.products():
             decoding = self.decoder.start(self.encoder(sources, lengths))
             features, weights, _ = self.decoder.read(decoding, inputs)
@@ -106,6 +94,29 @@ class EncoderDecoder(nn.Module):
         """Matrix products in bfloat16, where that is asked for and this is training."""
         device = next(self.parameters()).device.type
         return torch.autocast(device, torch.bfloat16) if self.bf16 and self.training else nullcontext()
+
+
+class EncoderDecoder(Describer):
+    """Reads a source and says a target, word by word.
+
+    sources, outputs: how many ids of either side can be predicted; two more can be read (start symbol, padding).
+    options: what it was made from, with what depends on the vocabulary decided; made from them again, it is the same.
+    counts: [outputs], how often each id stands in the training targets, for output layers that sample.
+    Raises ConfigError for options that do not fit the vocabularies or each other.
+    """
+
+    def __init__(self, sources: int, outputs: int, options: EncoderDecoderOptions, counts: Tensor | None = None):
+        if options.shared and sources != outputs:
+            raise ConfigError(
+                f"model.shared: one table of word vectors needs one vocabulary, got {sources:,} source and "
+                f"{outputs:,} target pieces; leave it out, or make one vocabulary of both sides"
+            )
+        embedding = word_vectors(sources, options.embedding)
+        encoder = Encoder(embedding, options)
+        size = encoder.size
+        super().__init__(encoder, Decoder(outputs, size, size, options, counts, embedding if options.shared else None))
+        self.sources = sources
+        self.options = options.settled(self.decoder.options.head)
 
 
 def check_lengths(lengths: Tensor, steps: int) -> None:

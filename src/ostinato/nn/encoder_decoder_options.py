@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import field
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic.dataclasses import dataclass
 
@@ -93,6 +93,10 @@ class DecoderOptions:
             bidirectional=bidirectional,
         )
 
+    def settled(self, head: HeadOptions) -> Self:
+        """With the output layer as it was decided by the vocabulary."""
+        return dataclasses.replace(self, head=head)
+
 
 @dataclass(frozen=True, config=STRICT)
 class EncoderDecoderOptions(DecoderOptions):
@@ -108,7 +112,3 @@ class EncoderDecoderOptions(DecoderOptions):
     def encoder(self) -> RecurrentOptions:
         """The options of the encoder's stack."""
         return self.stack_of(self.encoder_layers, bidirectional=self.bidirectional)
-
-    def settled(self, head: HeadOptions) -> EncoderDecoderOptions:
-        """With the output layer as it was decided by the vocabulary."""
-        return dataclasses.replace(self, head=head)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from ostinato.nn.attention import Memory, grouped
 from ostinato.nn.cells import Cell
 from ostinato.nn.cells.recurrent import RecurrentCell
 from ostinato.nn.decoder import DecoderState, Decoding
-from ostinato.nn.encoder_decoder import EncoderDecoder
+from ostinato.nn.encoder_decoder import Describer, EncoderDecoder
 from ostinato.nn.heads import LinearHead
 from ostinato.nn.lm import evaluating, to_numpy, to_torch
 
@@ -37,7 +37,7 @@ class Reading:
     A state belongs to the reading that made it; its rows may be taken, repeated and stacked.
     """
 
-    def __init__(self, network: EncoderDecoder, decoding: Decoding, start: int, bf16: bool):
+    def __init__(self, network: Describer, decoding: Decoding, start: int, bf16: bool):
         self.outputs, self.start = network.outputs, start
         self._network, self._bf16 = network, bf16
         self._decoding = decoding
@@ -88,51 +88,72 @@ class Reading:
         return self._kept[1]
 
 
-class Translator:
-    """An encoder-decoder that reads sources and says targets; dropout is off.
+Source = TypeVar("Source")
+
+
+class Describing(Generic[Source]):
+    """A network that reads sources of one kind and says targets; dropout is off. Derive, and give `batch`, `places`.
 
     start: the id that targets begin with. bf16: matrix products in bfloat16, from a copy of the weights made now.
     """
 
-    def __init__(self, network: EncoderDecoder, start: int | None = None, bf16: bool = False):
+    def __init__(self, network: Describer, start: int | None = None, bf16: bool = False):
         self.network, self.outputs = narrowed(network) if bf16 else network, network.outputs
         self.start, self.bf16 = network.outputs if start is None else start, bf16
 
-    def read(self, sources: Sequence[Ids]) -> Reading:
-        """Read sources, each a row of ids [S] with at least one, side by side.
+    def batch(self, sources: Sequence[Source]) -> tuple[Tensor, Tensor]:
+        """Sources as tensors: [B, S, ...], and their lengths [B]."""
+        raise NotImplementedError
 
-        Raises DataError for an empty one, MismatchError for ids outside the source vocabulary.
-        """
-        ids, lengths = self.batch(sources)
+    def places(self, source: Source) -> int:
+        """How many places of a source attention looks at."""
+        raise NotImplementedError
+
+    def read(self, sources: Sequence[Source]) -> Reading:
+        """Read sources side by side. Raises DataError, MismatchError for one that cannot be read."""
+        given, lengths = self.batch(sources)
         with evaluating(self.network), products(self.network, self.bf16):
-            decoding = self.network.decoder.start(self.network.encoder(ids, lengths))
+            decoding = self.network.decoder.start(self.network.encoder(given, lengths))
         return Reading(self.network, decoding, self.start, self.bf16)
 
-    def score(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[tuple[LogProbs, NDArray[np.float32]]]:
-        """For each target [T], said after its source [S]: log-probs [T] in nats of its ids, and the attention [T, S].
+    def score(self, sources: Sequence[Source], targets: Sequence[Ids]) -> list[tuple[LogProbs, NDArray[np.float32]]]:
+        """For each target [T], said after its source: log-probs [T] in nats of its ids, and the attention [T, places].
 
         A target holds the stop symbol if that is to count. Without attention the second has no columns.
         Raises DataError, MismatchError, ShapeError if the two differ in number.
         """
         if len(sources) != len(targets):
             raise ShapeError(f"{len(sources)} sources and {len(targets)} targets; give one target to each")
-        ids, lengths = self.batch(sources)
+        given, lengths = self.batch(sources)
         goals = padded(targets, self.outputs, "targets")
         first = np.full((len(goals), 1), self.start)
         inputs = np.hstack([first, goals])[:, : goals.shape[1]]
-        device = ids.device
+        device = given.device
         with evaluating(self.network), products(self.network, self.bf16):
             picked, weights = self.network.score(
-                ids, lengths, torch.from_numpy(inputs).to(device), torch.from_numpy(goals).to(device)
+                given, lengths, torch.from_numpy(inputs).to(device), torch.from_numpy(goals).to(device)
             )
         log_probs, seen = picked.float().cpu().numpy(), weights.float().cpu().numpy()
         return [
-            (log_probs[row, : len(target)], seen[row, : len(target), : len(source)])
+            (log_probs[row, : len(target)], seen[row, : len(target), : self.places(source)])
             for row, (source, target) in enumerate(zip(sources, targets, strict=True))
         ]
 
+
+class Translator(Describing[Ids]):
+    """An encoder-decoder whose sources are rows of ids [S], of at least one."""
+
+    network: EncoderDecoder
+
+    def places(self, source: Ids) -> int:
+        """Every id is one."""
+        return len(source)
+
     def batch(self, sources: Sequence[Ids]) -> tuple[Tensor, Tensor]:
-        """Ids [B, S] and lengths [B] of sources."""
+        """Ids [B, S] and lengths [B] of sources.
+
+        Raises DataError for an empty one, MismatchError for ids outside the source vocabulary.
+        """
         for row, source in enumerate(sources):
             if not len(source):
                 raise DataError(f"source {row} is empty, so there is nothing to read; leave it out")
@@ -160,7 +181,7 @@ def check_ids(ids: Ids, known: int, what: str) -> None:
         )
 
 
-def narrowed(network: EncoderDecoder) -> EncoderDecoder:
+def narrowed(network: Describer) -> Describer:
     """A copy of the network with the matrices that every step reads in bfloat16, so that no step converts them."""
     if next(network.parameters()).dtype != torch.float32:
         raise ConfigError("bf16 is for a network in float32; leave it out")
@@ -177,7 +198,7 @@ def keeps_wide(cell: nn.Module) -> bool:
     return isinstance(cell, Cell) and not isinstance(cell, RecurrentCell)
 
 
-def products(network: EncoderDecoder, bf16: bool) -> AbstractContextManager[Any]:
+def products(network: Describer, bf16: bool) -> AbstractContextManager[Any]:
     """Matrix products in bfloat16, if they are asked for."""
     device = next(network.parameters()).device.type
     return torch.autocast(device, torch.bfloat16) if bf16 else nullcontext()

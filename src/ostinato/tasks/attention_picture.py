@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from ostinato.core.errors import ConfigError
 from ostinato.core.files import atomic_path
+from ostinato.tasks.attention_over_picture import compose as over_picture
+from ostinato.tasks.captioning.seen import Looking
 from ostinato.tasks.task import Seen
 from ostinato.train.curves import FAINT, INK, METADATA, STYLE, families
 
@@ -42,11 +44,12 @@ def draw(seen: Seen, path: Path) -> list[str]:
     import matplotlib
 
     fonts = families()
-    lacking = missing([*seen.source, *seen.target], fonts) if form == "png" else []
+    words = seen.target if isinstance(seen, Looking) else [*seen.source, *seen.target]
+    lacking = missing(words, fonts) if form == "png" else []
     style: Any = {**STYLE, "font.family": fonts}
     with matplotlib.rc_context(style), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # named below
-        figure = compose(seen)
+        figure = over_picture(seen) if isinstance(seen, Looking) else compose(seen)
         with atomic_path(path) as temporary:
             figure.savefig(temporary, format=form, dpi=200, metadata=METADATA[form])
     boxes = (

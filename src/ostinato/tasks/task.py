@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ostinato.tasks.learning import TaskLearner
 
-NAMES = ("classification", "tagging", "translation", "forecasting")
+NAMES = ("classification", "tagging", "translation", "captioning", "forecasting")
 """The tasks there are, beside language models."""
 
 

@@ -42,13 +42,19 @@ def aligned(source: Side, target: Side, given: Sequence[str], said: Sequence[str
     Where pieces are parts of words, their words are aligned: weights are summed over the parts of a word that was
     looked at, and their mean is taken over the parts of one that was said.
     """
-    across, down = grouped(source, given), grouped(target, said)
+    across = grouped(source, given)
     weights = looked.weights[: len(said)].astype(np.float64)
     columns = np.add.reduceat(weights, [first for _, first in across], axis=1) if len(said) else weights
-    rows = np.add.reduceat(columns, [first for _, first in down], axis=0) if len(said) else columns[:, : len(across)]
+    return averaged(target, said, [word for word, _ in across], columns[:, : len(across)])
+
+
+def averaged(target: Side, said: Sequence[str], across: Sequence[str], weights: NDArray[Any]) -> Alignment:
+    """The alignment of the words of an answer with what stands across; weights: [pieces of `said`, across]."""
+    down = grouped(target, said)
+    rows = np.add.reduceat(weights, [first for _, first in down], axis=0) if len(said) else weights
     sizes = np.diff([first for _, first in down] + [len(said)])
     means = (rows / sizes[:, None]).astype(np.float32) if len(said) else np.zeros((0, len(across)), np.float32)
-    return Alignment(tuple(word for word, _ in across), tuple(word for word, _ in down), means)
+    return Alignment(tuple(across), tuple(word for word, _ in down), means)
 
 
 def grouped(side: Side, pieces: Sequence[str]) -> list[tuple[str, int]]:

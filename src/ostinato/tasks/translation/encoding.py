@@ -16,9 +16,9 @@ from ostinato.text.bucket import POOL, Places, cut, padded
 
 
 class Batch(NamedTuple):
-    """What `EncoderDecoder.loss` reads."""
+    """What `Describer.loss` reads."""
 
-    sources: Tensor  # [B, S]
+    sources: Tensor  # [B, S], or [B, S, ...] of numbers
     lengths: Tensor  # [B]
     inputs: Tensor  # [B, T], the start symbol first
     targets: Tensor  # [B, T], the stop symbol last
@@ -51,12 +51,15 @@ class Encoded:
     def batch(self, rows: Places, device: torch.device) -> Batch:
         """Some of the pairs as tensors."""
         sources, lengths = padded([self.sources[row] for row in rows], 0)
-        targets, ends = padded([self.targets[row] for row in rows], 0)
-        first = np.full((len(rows), 1), self.vocabulary.start)
-        inputs = np.hstack([first, targets[:, :-1]])
-        weight = (np.arange(targets.shape[1]) < ends[:, None]).astype(np.float32)
-        arrays = sources, lengths, inputs, targets, weight
+        arrays = sources, lengths, *taught([self.targets[row] for row in rows], self.vocabulary.start)
         return Batch(*(torch.from_numpy(array).to(device) for array in arrays))
+
+
+def taught(targets: list[Ids], start: int) -> tuple[Ids, Ids, NDArray[np.float32]]:
+    """Teacher forcing as arrays [B, T]: inputs, which begin with `start`; targets; 1 where there is one."""
+    goals, ends = padded(targets, 0)
+    inputs = np.hstack([np.full((len(goals), 1), start), goals[:, :-1]])
+    return inputs, goals, (np.arange(goals.shape[1]) < ends[:, None]).astype(np.float32)
 
 
 def batches_by_source(

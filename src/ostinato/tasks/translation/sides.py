@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
@@ -83,13 +84,25 @@ def made_sides(options: DataOptions, sources: Sequence[str], targets: Sequence[s
     Raises ConfigError for more pieces than the texts yield, DataError for texts of one piece.
     """
     if options.is_joint:
-        side = _made(options, options.normalise, options.tokeniser, [*sources, *targets])
+        side = made_side(options, options.normalise, options.tokeniser, [*sources, *targets])
         return side, side
-    first = _made(options, options.normalise, options.tokeniser, sources)
-    return first, _made(options, options.target_changes, options.target_kind, targets)
+    first = made_side(options, options.normalise, options.tokeniser, sources)
+    return first, made_side(options, options.target_changes, options.target_kind, targets)
 
 
-def _made(options: DataOptions, changes: Sequence[str], tokeniser: str, texts: Sequence[str]) -> Side:
+class Cutting(Protocol):
+    """Options of a vocabulary."""
+
+    @property
+    def bpe_pieces(self) -> int: ...
+    @property
+    def min_count(self) -> int: ...
+    @property
+    def limit(self) -> int | None: ...
+
+
+def made_side(options: Cutting, changes: Sequence[str], tokeniser: str, texts: Sequence[str]) -> Side:
+    """The side of training texts, one line each; errors as `made_sides`."""
     normaliser = Normaliser(changes)
     lines = [normaliser(text) for text in texts]
     kind = make_tokeniser(tokeniser, (f" {line}" for line in lines), options.bpe_pieces)

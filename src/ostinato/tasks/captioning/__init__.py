@@ -1,0 +1,1 @@
+"""A picture or features to a description of it."""
