@@ -15,7 +15,7 @@ def measure(size: Size, seed: int, watch: Watch) -> Finding:
     """Products of many units with drawn weights and inputs, by automatic differentiation through the Elman cell."""
     import numpy as np
 
-    from ostinato.claims.scalar import products
+    from ostinato.claims.recurrences import products
 
     steps, rows = STEPS[size], ROWS_DRAWN[size]
     rng = np.random.default_rng(seed)
