@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from lab_browser import browser, lab_runs, lab_server, open_page  # noqa: F401, fixtures
+from lab_browser import browser, lab_runs, lab_server, lab_translators, lab_words, open_page  # noqa: F401, fixtures
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 

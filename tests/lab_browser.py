@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from numpy.typing import NDArray
 
 FLAGS = [
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
@@ -66,9 +69,46 @@ def lab_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def lab_server(lab_runs: Path) -> Iterator[str]:
-    """The address of a lab that shows `lab_runs`."""
-    words = [sys.executable, "-m", "ostinato", "lab", str(lab_runs), "--port", "0", "--no-browser", "-q"]
+def lab_translators(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of small translators: one with attention and one without, of the same data, and one from Chinese."""
+    import translation_toys as toys
+
+    home = tmp_path_factory.mktemp("translators")
+    german = toys.parallel(home, toys.sentences(120))
+    chinese = toys.write(home / "zh.tsv", toys.columns(toys.chinese()))
+    plans = {
+        "attentive": toys.config(german, {"tokeniser": "word"}, epochs=4),
+        "fixed": toys.config(german, {"tokeniser": "word"}, {"attention": "none"}, epochs=4),
+        "from-chinese": toys.config(
+            (chinese,), {"tokeniser": "char", "target_tokeniser": "blank"}, {"attention": "scaled-dot"}, epochs=4
+        ),
+    }
+    for name, plan in plans.items():
+        toys.trained(plan, home / "runs" / name)
+    return home / "runs"
+
+
+@pytest.fixture(scope="session")
+def lab_words(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of word vectors: a run, and a file in word2vec's text format with Chinese words."""
+    from corpus import write
+    from ostinato.cli.app import run as cli
+
+    home = tmp_path_factory.mktemp("words")
+    options = ["--min-count", "1", "--dimensions", "12", "--epochs", "3", "--threads", "1", "-q"]
+    text = str(write(home / "text.txt"))
+    assert cli(["vectors", "train", "--text", text, "--run-dir", str(home / "sets" / "words"), *options]) == 0
+    rows = {"猫": (1, 0, 0.1), "狗": (0.9, 0.1, 0), "看": (0, 1, 0.2), "吃": (0.1, 0.9, 0), "Haus": (0, 0, 1)}
+    lines = [f"{word} {' '.join(map(str, row))}\n" for word, row in rows.items()]
+    (home / "sets" / "animals.vec").write_text(f"{len(rows)} 3\n{''.join(lines)}", "utf8")
+    return home / "sets"
+
+
+@pytest.fixture(scope="session")
+def lab_server(lab_runs: Path, lab_translators: Path, lab_words: Path) -> Iterator[str]:
+    """The address of a lab that shows `lab_runs`, `lab_translators` and `lab_words`."""
+    folders = [str(lab_runs), str(lab_translators), str(lab_words)]
+    words = [sys.executable, "-m", "ostinato", "lab", *folders, "--port", "0", "--no-browser", "-q"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
@@ -108,6 +148,21 @@ def open_page(browser: Any, lab_server: str) -> Iterator[Callable[..., Any]]:
     for context, watched in made:
         context.close()
         watched.check()
+
+
+def arrays_at(address: str) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """The arrays of an answer of the lab, and what it says about them."""
+    with urllib.request.urlopen(address, timeout=60) as reply:
+        return unpacked(reply.read())
+
+
+def unpacked(body: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """The arrays in an answer's body, and what it says about them."""
+    from safetensors.numpy import load
+
+    header = json.loads(body[8 : 8 + int.from_bytes(body[:8], "little")])
+    found: dict[str, NDArray[Any]] = load(body)
+    return found, json.loads(header["__metadata__"]["about"])
 
 
 def value_of(page: Any, selector: str) -> float:

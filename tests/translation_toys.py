@@ -14,6 +14,9 @@ from ostinato.tasks.translation.predict import TranslationPredictor
 
 Pairs = list[tuple[str, str]]
 
+ANIMALS = {"猫": "cat", "狗": "dog", "鸟": "bird"}
+DEEDS = {"吃": "eats", "看": "sees", "追": "chases"}
+
 WORDS = {
     "the": "das", "a": "ein", "house": "Haus", "dog": "Hund", "sees": "sieht", "eats": "isst", "red": "rotes",
     "cake": "Kuchen", "small": "kleines",
@@ -36,6 +39,16 @@ def sentences(count: int = 300, seed: int = 0) -> Pairs:
         mark = draw.choice(".!")
         found.append((" ".join(words) + mark, " ".join(WORDS[word] for word in words) + mark))
     return found
+
+
+def chinese() -> Pairs:
+    """Every short sentence of three animals and three deeds, in Chinese and in English."""
+    return [
+        (f"这只{who}{deed}那只{whom}。", f"this {ANIMALS[who]} {DEEDS[deed]} that {ANIMALS[whom]} .")
+        for who in ANIMALS
+        for deed in DEEDS
+        for whom in ANIMALS
+    ]
 
 
 def columns(rows: Pairs) -> str:

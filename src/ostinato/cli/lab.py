@@ -32,7 +32,7 @@ def lab(runs: tuple[Path, ...] = (), /, *, port: Port = 8642, browser: bool = Tr
     Parameters
     ----------
     runs:
-        Run directories or model files, or folders of runs; a run may still be training.
+        Run directories, model files or word vectors, or folders of these; a run may still be training.
     port:
         Where to answer; 0 takes any that is free.
     browser:

@@ -41,27 +41,11 @@ Method = Literal["3cosadd", "3cosmul"]
 
 
 def opened(path: Path, which: Which = "input") -> Vectors:
-    """Word vectors in any form. Raises ConfigError for a matrix that only a folder of ours may have.
-
-    Raises FormatError for a run that has none, or none yet.
-    """
-    from ostinato.core.errors import ConfigError, FormatError
-    from ostinato.embed.folder import folder_in
-    from ostinato.embed.vectors import Vectors
-
-    folder = folder_in(path)
-    if folder is not None:
-        return Vectors.load(folder, which)
-    if (path / "config.toml").is_file():
-        raise FormatError(
-            f"{path}: a run without word vectors; if it is to have some, `ostinato resume {path}` ends it"
-        )
-    if which != "input":
-        raise ConfigError(f"{path}: only a folder of ours may hold output vectors; leave out --which")
-    from ostinato.embed.files import read_vectors
+    """Word vectors in any form, see `embed.files.open_vectors`."""
+    from ostinato.embed.files import open_vectors
 
     with watching() as watch:
-        return read_vectors(path, watch=watch)
+        return open_vectors(path, which, watch)
 
 
 @vectors_app.command

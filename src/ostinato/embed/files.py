@@ -18,11 +18,11 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from ostinato.core.errors import ConfigError, DataError
+from ostinato.core.errors import ConfigError, DataError, FormatError
 from ostinato.core.files import storage_error
 from ostinato.core.progress import Watch, unwatched
 from ostinato.core.registry import unknown
-from ostinato.embed.folder import folder_in
+from ostinato.embed.folder import Which, folder_in
 from ostinato.embed.gathering import Errors, Reading, Repeated, as_bytes, writable
 from ostinato.embed.interchange import from_gensim, to_gensim
 from ostinato.embed.stored import Stored, Teller, written
@@ -31,8 +31,8 @@ from ostinato.embed.word2vec_binary import read_binary, write_binary
 from ostinato.embed.word2vec_text import HEADER, count_numbers, read_text, shown, write_text
 
 __all__ = [
-    "Errors", "Kind", "Reading", "Repeated", "convert_vectors", "from_gensim", "kind_of", "read_counts",
-    "read_vectors", "to_gensim", "write_counts", "write_vectors",
+    "Errors", "Kind", "Reading", "Repeated", "convert_vectors", "from_gensim", "kind_of", "open_vectors",
+    "read_counts", "read_vectors", "to_gensim", "write_counts", "write_vectors",
 ]  # fmt: skip
 
 Kind: TypeAlias = Literal["word2vec-text", "word2vec-binary", "glove", "ostinato"]
@@ -63,6 +63,25 @@ def read_vectors(
     """
     reading = Reading(errors, repeated, None if counts is None else Path(counts))
     return _read(Path(path), kind, reading, None if folder is None else Path(folder), watch)
+
+
+def open_vectors(path: str | Path, which: Which = "input", watch: Watch = unwatched) -> Vectors:
+    """The vectors of a folder of ours, of a run that has one, or of a file.
+
+    Raises ConfigError for a matrix that only a folder of ours may have, FormatError for a run that has no vectors, or
+    none yet, and as `read_vectors` and `Vectors.load` do.
+    """
+    path = Path(path)
+    folder = folder_in(path)
+    if folder is not None:
+        return Vectors.load(folder, which)
+    if (path / "config.toml").is_file():
+        raise FormatError(
+            f"{path}: a run without word vectors; if it is to have some, `ostinato resume {path}` ends it"
+        )
+    if which != "input":
+        raise ConfigError(f"{path}: only a folder of ours may hold output vectors; leave out --which")
+    return read_vectors(path, watch=watch)
 
 
 def write_vectors(

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from ostinato.lab import claims, cost, gradient_flow, non_linearity, runs
+from ostinato.lab import attention, claims, cost, gradient_flow, non_linearity, runs, vectors
 from ostinato.lab.page import Page
 
-PAGES: tuple[Page, ...] = (gradient_flow.page, cost.page, non_linearity.page, runs.page, claims.page)
+PAGES: tuple[Page, ...] = (
+    gradient_flow.page,
+    cost.page,
+    non_linearity.page,
+    attention.page,
+    vectors.page,
+    runs.page,
+    claims.page,
+)

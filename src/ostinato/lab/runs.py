@@ -34,7 +34,7 @@ def describe(shelf: Shelf, name: str) -> dict[str, Any]:
     """What is known of one run: state, curves, diagnoses, samples, configuration."""
     path = shelf.path(name)
     about: dict[str, Any] = {"name": name, "state": "made", "config": {}, "curves": curves_of([]), "samples": []}
-    if path.is_file():
+    if not (path / "config.toml").exists():  # a model file, or word vectors alone
         return about | {"diagnoses": [], "step": 0, "parameters": None, "outputs": None}
     log = path / "log.jsonl"
     try:

@@ -3,30 +3,38 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Request
 
-from ostinato.core.errors import ConfigError
+from ostinato.core.errors import ConfigError, OstinatoError
 from ostinato.core.registry import unknown
 
-PARTS = ("config.toml", "model.safetensors")  # either makes a folder a run
+PARTS = ("config.toml", "model.safetensors", "words.json")  # any of them makes a folder a run, or word vectors
+CHANGING = ("model.safetensors", "words.json", "vectors/words.json")
+"""What is newer in a folder when what was opened from it must be opened again."""
+
+LANGUAGE, VECTORS, DAMAGED = "language", "vectors", "damaged"
+"""What runs are of, beside the names of tasks."""
+
+Kept = TypeVar("Kept")
 
 
 class Shelf:
-    """Runs by name. A given path is a run, a model file, or a folder of runs, which is looked at anew each time."""
+    """Runs by name. A given path is a run, a model file, word vectors, or a folder of these, looked at each time."""
 
     def __init__(self, given: Sequence[Path] = ()):
         for path in given:
             if not path.exists():
                 raise ConfigError(
-                    f"{path}: there is nothing here; name a run directory, a model file or a folder of runs"
+                    f"{path}: there is nothing here; name a run directory, a model file, word vectors or a folder of "
+                    "these"
                 )
         self.given = tuple(given)
-        self._loaded: dict[tuple[Path, float], Any] = {}
-        self._lock = threading.Lock()
+        self._kept: dict[tuple[Any, ...], tuple[int, Any]] = {}
+        self._locks: dict[tuple[Any, ...], threading.Lock] = {}
 
     def runs(self) -> dict[str, Path]:
         """Path by name, in the order they were given; a name is the end of the path that no other run shares."""
@@ -43,22 +51,64 @@ class Shelf:
             raise ConfigError(unknown("run", name, runs))
         return runs[name]
 
+    def kinds(self) -> dict[str, str]:
+        """What each run is of, as `kind_of` says; DAMAGED for one of which that cannot be read."""
+        found = {}
+        for name, path in self.runs().items():
+            try:
+                found[name] = kind_of(path)
+            except (OstinatoError, OSError):
+                found[name] = DAMAGED
+        return found
+
     def model(self, name: str) -> Any:
-        """The run as `tasks.language.load.load` opens it, opened once and again when its model file is newer."""
+        """The run as `tasks.language.load.load` opens it."""
         from ostinato.tasks.language.load import load
 
+        return self.kept(name, load)
+
+    def kept(self, name: str, load: Callable[..., Kept], *more: Any) -> Kept:
+        """What `load(path, *more)` makes of the run of that name: made once, and again when its files are newer.
+
+        Raises ConfigError for no such run, and what `load` raises.
+        """
         path = self.path(name)
-        file = path / "model.safetensors" if path.is_dir() else path
-        key = (path, file.stat().st_mtime if file.exists() else 0.0)
-        with self._lock:
-            if key not in self._loaded:
-                self._loaded = {old: kept for old, kept in self._loaded.items() if old[0] != path}
-                self._loaded[key] = load(path)
-            return self._loaded[key]
+        key, stamp = (path, load, *more), changed(path)
+        with self._locks.setdefault(key, threading.Lock()):  # a large one keeps no other waiting
+            if self._kept.get(key, (None, None))[0] != stamp:
+                self._kept[key] = stamp, load(path, *more)
+            made: Kept = self._kept[key][1]
+            return made
+
+
+def changed(path: Path) -> int:
+    """When what can be opened at a path was written last, in nanoseconds."""
+    files = [path] if path.is_file() else [path / name for name in CHANGING]
+    return max((file.stat().st_mtime_ns for file in files if file.exists()), default=0)
+
+
+def kind_of(path: Path) -> str:
+    """What a run is of: LANGUAGE, VECTORS or the name of a task. Raises OstinatoError if that cannot be read."""
+    from ostinato.core.errors import DataError
+    from ostinato.embed.files import kind_of as kind_of_vectors
+    from ostinato.embed.folder import folder_in
+    from ostinato.runs import TASK, RunDir
+    from ostinato.runs import VECTORS as OF_VECTORS
+    from ostinato.tasks.working import task_in
+
+    if path.is_file():
+        try:
+            return VECTORS if kind_of_vectors(path) else LANGUAGE
+        except DataError:
+            return LANGUAGE
+    if folder_in(path) == path:
+        return VECTORS
+    run = RunDir.open(path, None)
+    return task_in(run) if run.kind == TASK else VECTORS if run.kind == OF_VECTORS else LANGUAGE
 
 
 def is_run(path: Path) -> bool:
-    """Whether a path is a run or a model file rather than a folder of runs."""
+    """Whether a path is a run, a model file or word vectors rather than a folder of runs."""
     return path.is_file() or any((path / part).exists() for part in PARTS)
 
 

@@ -371,16 +371,17 @@ function key(one, slot) {
 }
 
 function tableOf({ series, xLabel = "x", yLabel }) {
+  const named = series.some(({ labels }) => labels) ? 1 : 0; // then the name of a point comes first
   const rows = new Map();
   series.forEach((one, place) => {
     for (let step = 0; step < one.x.length; step++) {
       const name = one.line === false ? `${place}.${step}` : one.x[step];
-      if (!rows.has(name)) rows.set(name, [one.x[step], ...series.map(() => null)]);
-      rows.get(name)[place + 1] = one.y[step];
+      if (!rows.has(name)) rows.set(name, [one.labels?.[step] ?? "", one.x[step], ...series.map(() => null)].slice(1 - named));
+      rows.get(name)[place + 1 + named] = one.y[step];
     }
   });
-  return { columns: [xLabel, ...series.map(({ name }) => name || yLabel || "y")],
-    rows: [...rows.values()].sort((a, b) => a[0] - b[0]) };
+  return { columns: ["", xLabel, ...series.map(({ name }) => name || yLabel || "y")].slice(1 - named),
+    rows: [...rows.values()].sort((a, b) => a[named] - b[named]) };
 }
 
 // ---- heat maps
@@ -522,6 +523,7 @@ export function tokenStrip({ title, most = 3000, onpick = null }) {
     data = given;
     const paint = colours(data);
     const shown = data.tokens.slice(0, most);
+    const held = list.contains(document.activeElement);
     list.replaceChildren(...shown.map(({ text, value, title: more }, place) => {
       const colour = value === null || value === undefined ? null : paint(value);
       const words = [text, `${data.label ?? ""} ${(data.value ?? show)(value)}`.trim(), more].filter(Boolean);
@@ -534,6 +536,7 @@ export function tokenStrip({ title, most = 3000, onpick = null }) {
     }));
     list.hidden = shown.length === 0;
     select(data.selected ?? null);
+    if (held) list.children[data.selected ?? 0]?.focus();
     bar.replaceChildren(colourBar(data));
     note.textContent = shown.length < data.tokens.length ? tell.t("cut",
       { shown: show(shown.length), total: show(data.tokens.length) }) : "";
@@ -582,4 +585,36 @@ export function dots({ title }) {
 
   watch(area, () => draw());
   return { node, draw };
+}
+
+// ---- words on both sides of a matrix
+
+const LABEL = 17; // pixels a word needs across its line
+const TALLEST = 640; // of a heat map
+
+/**
+ * A heat map with a word at each row and column. draw({down: string[], across: string[], data, ...as heatMap, summary}).
+ * @param {{title: string}} options
+ */
+export function wordMatrix({ title }) {
+  const cell = 26;
+  const chart = heatMap({ title, cell });
+  const box = chart.node.querySelector(".heat");
+  const [top, side] = ["across", "down"].map((name) => el("div", { class: name, "aria-hidden": "true" }));
+  const frame = el("div", { class: "matrix" });
+  box.replaceWith(el("div", { class: "across-scroll" }, frame));
+  frame.append(top, side, box);
+
+  function draw({ down, across, summary, ...data }) {
+    const room = Math.min(cell, TALLEST / Math.max(1, down.length));
+    const every = Math.ceil(LABEL / room); // rows that are named where there are too many for all
+    top.replaceChildren(...across.map((word) => el("span", {}, word)));
+    side.replaceChildren(...down.map((word, row) => el("span", {}, row % every ? "" : word)));
+    const [least, most] = [LABEL, 56].map((width) => `${Math.max(200, across.length * width)}px`);
+    frame.style.gridTemplateColumns = `max-content minmax(${least}, ${most})`;
+    chart.draw({ rows: down.length, columns: across.length, rowLabel: (row) => down[row],
+      columnLabel: (column) => across[column], ...data });
+    box.querySelector("canvas").setAttribute("aria-label", summary ? `${title}. ${summary}` : title);
+  }
+  return { node: chart.node, draw };
 }

@@ -214,6 +214,15 @@ class TranslationPredictor:
             alignment = aligned(self.corpus.source, side, given.pieces, pieces, looked)
         return Answer(side.text(pieces), one.log_prob, alignment)
 
+    def hypotheses(self, text: str, options: PredictOptions) -> list[Answer]:
+        """The answers to a text, best first: `nbest`, or fewer where some are spelled alike; none to an empty text.
+
+        Raises ConfigError as `predict` does, DataError for a text that is too long.
+        """
+        self._check_attention(options.align)
+        given = self.given(text, "text")
+        return self._answers(self.translator(options), [given], self.asking(options), options.align)[0]
+
     def translate(self, texts: Sequence[str], options: PredictOptions | None = None) -> list[Answer]:
         """The best answer to each text."""
         chosen = options or PredictOptions()
