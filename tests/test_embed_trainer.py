@@ -12,6 +12,7 @@ import pytest
 
 from ostinato.core.errors import ConfigError, DataError, DivergedError
 from ostinato.embed import trainer as trainers
+from ostinato.embed.copies import Copies
 from ostinato.embed.corpus import Corpus, read_sentences
 from ostinato.embed.huffman import huffman
 from ostinato.embed.lexicon import Lexicon
@@ -444,3 +445,39 @@ def test_an_option_out_of_range_is_refused_by_name(given: dict[str, Any], named:
 
     with pytest.raises(ConfigError, match=named):
         build(VectorOptions, given, "options")
+
+
+def test_copies_of_rows_are_averaged_and_nothing_else_changes() -> None:
+    """What two threads learn in their copies reaches the rows by halves, whatever the order; the rest stays."""
+    matrices = Matrices(64, 16, 0, 2)
+    assert matrices.copied == 4
+    matrices.right[:] = np.random.default_rng(1).random(matrices.right.size, np.float32)
+    before = matrices.right.copy().reshape(-1, matrices.stride)
+    first = 64 - 1 - matrices.copied
+    both = [Copies(matrices, first, thread) for thread in range(2)]
+    for copies in both:
+        copies.renew()
+    rows = matrices.right.reshape(-1, matrices.stride)
+    for thread, change in enumerate((1.0, -0.5)):
+        rows[matrices.copies(thread) : matrices.copies(thread) + matrices.copied] += np.float32(change)
+    for copies in reversed(both):
+        copies.join(0.5)
+    expected = before[:65].copy()
+    expected[first : first + matrices.copied] += np.float32(0.25)
+    np.testing.assert_allclose(rows[:65], expected, rtol=1e-6)
+    last = slice(matrices.copies(0), matrices.copies(0) + matrices.copied)
+    np.testing.assert_array_equal(rows[last], rows[first : first + matrices.copied])
+
+
+def test_the_nodes_near_the_root_learn_from_all_threads(text: Corpus, short_chunks: None) -> None:
+    """No thread writes them while it trains, and the loss is one thread's all the same."""
+    (alone, before), (both, reports) = (
+        fit(text, threads, loss="hierarchical-softmax", sample=0, epochs=3) for threads in (1, 2)
+    )
+    words = len(text.lexicon)
+    assert (alone.matrices.copied, both.matrices.copied) == (0, min(64, words // 16))
+    loss, expected = (sum(r.loss * r.pairs for r in many) / sum(r.pairs for r in many) for many in (reports, before))
+    assert loss == pytest.approx(expected, rel=0.01)
+    upper = slice(words - 1 - both.matrices.copied, words - 1)
+    lengths, wanted = (np.linalg.norm(trainer.matrices.output[upper], axis=1) for trainer in (both, alone))
+    np.testing.assert_allclose(lengths, wanted, rtol=0.5)

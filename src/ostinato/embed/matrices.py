@@ -8,6 +8,9 @@ from numpy.typing import NDArray
 ROW = 16
 """Rows hold a multiple of so many numbers (kernels/rows.py)."""
 
+COPIED = 64
+"""Rows that each of several threads may have copies of (copies.py)."""
+
 Floats = NDArray[np.float32]
 
 
@@ -15,16 +18,17 @@ class Matrices:
     """Vectors of the words read (`left`) and predicted (`right`), [rows * stride] each.
 
     left: V rows of words, one of zeros, `buckets` of n-grams, and one a thread to work in.
-    right: V rows of words (or inner nodes of a tree) and one of zeros.
+    right: V rows of words (or inner nodes of a tree), one of zeros, and `copied` for each thread (see `copies.py`).
     """
 
     def __init__(self, words: int, dimensions: int, buckets: int, threads: int):
         from ostinato.kernels.packing import aligned
 
         self.words, self.dimensions, self.buckets = words, dimensions, buckets
+        self.copied = min(COPIED, words // 16) if threads > 1 else 0
         self.stride = -(-dimensions // ROW) * ROW
         self.left: Floats = aligned(((words + 1 + buckets + threads) * self.stride,), np.float32)
-        self.right: Floats = aligned(((words + 1) * self.stride,), np.float32)
+        self.right: Floats = aligned(((words + 1 + threads * self.copied) * self.stride,), np.float32)
 
     def begin(self, seed: int, first: int = 0) -> None:
         """Draw the rows of words from `first` on, and of n-grams, from [-1/2, 1/2) / dimensions."""
@@ -52,6 +56,10 @@ class Matrices:
     def own_row(self, thread: int) -> int:
         """Where in `left` a thread's own row begins."""
         return (self.words + 1 + self.buckets + thread) * self.stride
+
+    def copies(self, thread: int) -> int:
+        """The row of `right` where a thread's copies begin."""
+        return self.words + 1 + thread * self.copied
 
     def _rows(self, flat: Floats) -> Floats:
         return flat.reshape(-1, self.stride)[:, : self.dimensions]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ostinato.core.errors import ConfigError
+from ostinato.embed.copies import Copies
 from ostinato.embed.huffman import huffman
 from ostinato.embed.lexicon import Lexicon
 from ostinato.embed.matrices import Matrices
@@ -86,7 +87,8 @@ class Objective:
         if options.loss == "softmax":
             kernel, middle = whole.full_softmax, (*self._tables, *bags)
         elif options.loss == "hierarchical-softmax":
-            kernel, middle = path.hierarchical_softmax, (*self._tables, *bags)
+            mine = matrices.words - 1 - matrices.copied, matrices.copies(thread)
+            kernel, middle = path.hierarchical_softmax, (*self._tables, *mine, *bags)
         elif self.bags:
             kernel, middle = bag.negative_sampling, (*drawn, *bags)
         else:
@@ -97,6 +99,12 @@ class Objective:
             kernel(*before, *middle, np.uint64(seed), np.float32(alpha), *after, desk, totals)
 
         return train
+
+    def copies(self, thread: int) -> Copies | None:
+        """The copies that thread number `thread` trains: of the nodes nearest to the root, if there is a tree."""
+        if self.options.loss != "hierarchical-softmax" or not self.matrices.copied:
+            return None
+        return Copies(self.matrices, self.matrices.words - 1 - self.matrices.copied, thread)
 
     def _desk(self) -> tuple[NDArray[Any], ...]:
         """Scratch for a kernel: arrays of every size it may need."""

@@ -67,6 +67,7 @@ class Trainer:
         self.matrices = matrices
         self._objective = Objective(options, corpus.lexicon, matrices)
         self._workers = [self._objective.for_thread(thread) for thread in range(threads)]
+        self._copies = [self._objective.copies(thread) for thread in range(threads)]
         self._bounds = corpus.chunks(CHUNK)
         self._largest = int(np.diff(self._bounds).max(initial=0))
         self._buffers = [np.empty(self._largest, np.int32) for _ in range(threads)]
@@ -113,11 +114,15 @@ class Trainer:
         turns = itertools.count(self.step)
 
         def work(thread: int) -> NDArray[np.float64]:
-            totals = np.zeros(3)
+            totals, copies = np.zeros(3), self._copies[thread]
+            if copies:
+                copies.renew()
             for step in turns:
                 if step >= last:
                     break
                 self._train(step, self._workers[thread], self._buffers[thread], totals)
+                if copies:
+                    copies.join(1 / self.threads)
             return totals
 
         totals: NDArray[np.float64] = np.sum(list(pool.map(work, range(self.threads))), axis=0)

@@ -21,14 +21,23 @@ BAGS = 8
 
 
 @numba.njit(nogil=True, inline="always")
-def laid_out(first, last, nodes, codes, right, stride, zeros, rights, signs, weights):
-    """Write the rows and signs of a path in tiles, padded with nothing; how many tiles."""
+def above(node, upper, copies):
+    """The row of an inner node for a thread with copies of the nodes from `upper` on."""
+    return np.int64(node) if node < upper else copies + node - upper
+
+
+@numba.njit(nogil=True, inline="always")
+def laid_out(first, last, nodes, codes, right, stride, zeros, upper, copies, rights, signs, weights):
+    """Write the rows and signs of a path in tiles, padded with nothing; how many tiles.
+
+    Nodes from `upper` on, the nearest to the root, have copies of this thread that begin at row `copies`.
+    """
     tiles = (last - first + OUTPUTS - 1) // OUTPUTS
     for tile in range(tiles):
         for place in range(OUTPUTS):
             at, lane = first + tile * OUTPUTS + place, tile * PAIR + place
             there = at < last
-            rights[tile * OUTPUTS + place] = np.int64(nodes[at]) * stride if there else zeros
+            rights[tile * OUTPUTS + place] = above(nodes[at], upper, copies) * stride if there else zeros
             sign = ONE - np.float32(2 * codes[at]) if there else ONE
             signs[lane] = signs[lane + GROUP] = sign
             weights[lane] = weights[lane + GROUP] = ONE if there else ZERO
@@ -45,6 +54,8 @@ def hierarchical_softmax(
     offsets,
     nodes,
     codes,
+    upper,
+    copies,
     how,
     grams,
     numbers,
@@ -60,6 +71,7 @@ def hierarchical_softmax(
     """Train on a chunk of text; as `bag.negative_sampling`.
 
     offsets [V + 1], nodes, codes: the path of each word from the root, its inner nodes and whether it turns right.
+    upper, copies: see `laid_out`.
     """
     sentence, places, lefts, rights, words, weights, signs, sureness, products, _, errors, targets = desk
     blocks, span, farthest = stride // ROW, np.uint64(reaches.size - 1), np.int64(reaches.max())
@@ -94,7 +106,7 @@ def hierarchical_softmax(
             errors[: rows * stride] = ZERO
             for target in range(many):
                 begin, last = offsets[targets[target]], offsets[targets[target] + 1]
-                tiles = laid_out(begin, last, nodes, codes, right, stride, zeros, rights, signs, weights)
+                tiles = laid_out(begin, last, nodes, codes, right, stride, zeros, upper, copies, rights, signs, weights)
                 for tile in range(tiles):
                     lane, at_tile = tile * PAIR, tile * OUTPUTS
                     multiplied(left, lefts, first, rows, right, rights, at_tile, blocks, products, tile * room)
