@@ -174,9 +174,9 @@ def test_initialisation_leaves_the_gains_of_a_norm_at_one() -> None:
 @pytest.mark.parametrize("name", list(cells))
 def test_the_gates_of_an_unrolled_cell_are_those_of_its_steps(name: str) -> None:
     cell, xs = make(name, {}), sequence()
-    outputs, state, gates = unroll(cell, cell.init_state(2), xs)[:3]
+    outputs, states, gates = unroll(cell, cell.init_state(2), xs)
     expected, end = steps(cell, cell.init_state(2), xs)
     torch.testing.assert_close(torch.stack(outputs, dim=1), expected)
     assert len(gates) == 9
     torch.testing.assert_close(gates[0][0], cell.gates(cell.init_state(2), xs[:, 0])[0])
-    torch.testing.assert_close(state[0], end[0])
+    torch.testing.assert_close(states[-1][0], end[0])

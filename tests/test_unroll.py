@@ -277,17 +277,21 @@ def test_zoneout_in_training_keeps_that_share_of_old_numbers_and_its_mean_is_tha
 @pytest.mark.parametrize("name", list(cells))
 def test_what_a_probe_looks_at_is_what_a_scan_gives(name: str) -> None:
     stack, xs = make(name, layers=2, skip=True, layer_norm=True, feed_forward="gelu").eval(), sequence()
-    looked, steps, gates = stack.look(stack.init_state(2), xs)
+    looked, layers = stack.look(stack.init_state(2), xs)
     torch.testing.assert_close(looked, outputs_of(stack, xs))
-    torch.testing.assert_close(torch.stack(steps[0], 1), layer(stack, 0, xs))
-    assert [len(seen) for seen in gates] == [9, 9]
+    torch.testing.assert_close(torch.stack(layers[0].outputs, 1), layer(stack, 0, xs))
+    assert [len(steps.gates) for steps in layers] == [9, 9]
     cell = stack.cells[0]
-    torch.testing.assert_close(gates[0][0][0], cell.gates(cell.init_state(2), xs[:, 0])[0])
+    torch.testing.assert_close(layers[0].gates[0][0], cell.gates(cell.init_state(2), xs[:, 0])[0])
+    _, end = stack.scan(stack.init_state(2), xs)
+    for steps, after in zip(layers, end.layers, strict=True):
+        for ours, other in zip(leaves(steps.states[-1]), leaves(after), strict=True):
+            torch.testing.assert_close(ours, other)
 
 
 def test_a_probe_of_zoneout_sees_the_mean_state() -> None:
     stack, xs = make("lstm", zoneout=0.4).eval(), sequence()
-    looked, _, _ = stack.look(stack.init_state(2), xs)
+    looked, _ = stack.look(stack.init_state(2), xs)
     torch.testing.assert_close(looked, outputs_of(stack, xs))
     outputs, _, _ = unroll(stack.cells[0], stack.cells[0].init_state(2), xs, 0.4)
     torch.testing.assert_close(torch.stack(outputs, 1), looked)

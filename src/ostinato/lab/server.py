@@ -22,6 +22,7 @@ from ostinato.lab.pages import PAGES
 from ostinato.lab.shelf import Shelf
 
 HOST = "127.0.0.1"
+LONGEST_QUESTION = 1 << 17  # bytes; a typed text is part of its address, nine bytes for a Chinese character
 HEADERS = {
     "content-security-policy": "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
     "object-src 'none'",
@@ -108,6 +109,12 @@ def serve(shelf: Shelf, port: int, ready: Callable[[str], None]) -> None:
         raise ConfigError(f"port {port}: {fault.strerror}; choose another --port, or 0 for any that is free") from None
     listener.listen()  # from here on a browser that comes early waits
     address = f"http://{HOST}:{listener.getsockname()[1]}/"
-    config = uvicorn.Config(make_app(shelf), log_level="warning", lifespan="off", timeout_graceful_shutdown=1)
+    config = uvicorn.Config(
+        make_app(shelf),
+        log_level="warning",
+        lifespan="off",
+        timeout_graceful_shutdown=1,
+        h11_max_incomplete_event_size=LONGEST_QUESTION,
+    )
     threading.Thread(target=ready, args=(address,), daemon=True).start()
     uvicorn.Server(config).run(sockets=[listener])

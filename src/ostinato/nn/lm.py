@@ -88,11 +88,11 @@ class NeuralLM:
 
 
 class evaluating:
-    """Dropout off and no gradients inside the block; the training mode is put back after it."""
+    """Dropout off inside the block, and no gradients unless asked for; the training mode is put back after it."""
 
-    def __init__(self, network: torch.nn.Module):
+    def __init__(self, network: torch.nn.Module, gradients: bool = False):
         self.network, self.was_training = network, network.training
-        self.inference = torch.inference_mode()
+        self.inference = torch.inference_mode(not gradients)
 
     def __enter__(self) -> None:
         self.network.eval()

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ostinato.core.errors import ConfigError
+from ostinato.core.state import map_leaves
 from ostinato.nn import regularise
 from ostinato.nn.cells import Cell
 from ostinato.nn.cells.recurrent import RecurrentCell
@@ -18,6 +19,17 @@ from ostinato.nn.options import RecurrentOptions
 
 class StackState(NamedTuple):
     layers: tuple[Any, ...]  # one cell state a layer
+
+
+class Unrolled(NamedTuple):
+    """A cell's steps one by one, each list [T] long. states: what each step hands to the next.
+
+    A state is apart from the output of its step, so a gradient by it is what comes back through time alone.
+    """
+
+    outputs: list[Tensor]  # [B, output_size]
+    states: list[Any]
+    gates: list[Any]
 
 
 class Stack(nn.Module):
@@ -95,20 +107,18 @@ class Stack(nn.Module):
 
         return self.through(xs, read)
 
-    def look(self, state: StackState, xs: Tensor) -> tuple[Tensor, list[list[Tensor]], list[list[Any]]]:
-        """The outputs [B, T, output_size], and by layer the output [B, H] and the gates of every step.
+    def look(self, state: StackState, xs: Tensor) -> tuple[Tensor, list[Unrolled]]:
+        """The outputs [B, T, output_size], and the steps of every layer.
 
-        The step's outputs are those the recurrence itself hangs on, so that gradients through time can be asked for.
+        The recurrence itself hangs on the step's outputs and states, so that gradients through time can be asked for.
         """
-        outputs, gates = [], []
+        layers: list[Unrolled] = []
 
         def read(layer: int, xs: Tensor) -> Tensor:
-            steps, _, seen = unroll(self.cells[layer], state.layers[layer], xs, self.noise.zoneout)
-            outputs.append(steps)
-            gates.append(seen)
-            return torch.stack(steps, dim=1)
+            layers.append(unroll(self.cells[layer], state.layers[layer], xs, self.noise.zoneout))
+            return torch.stack(layers[-1].outputs, dim=1)
 
-        return self.through(xs, read), outputs, gates
+        return self.through(xs, read), layers
 
     def through(self, xs: Tensor, read: Callable[[int, Tensor], Tensor]) -> Tensor:
         """What the stack makes of `xs` when `read(layer, xs)` gives the outputs of a layer's cells."""
@@ -166,17 +176,19 @@ def advance(cell: Cell, state: Any, x: Tensor, zoneout: float, keep: Tensor | No
     return output, after
 
 
-def unroll(cell: Cell, state: Any, xs: Tensor, zoneout: float = 0.0) -> tuple[list[Tensor], Any, list[Any]]:
-    """A loop of `step` over `xs` [B, T, D]: the output [B, H] of every step, the last state, the gates of every step.
+def unroll(cell: Cell, state: Any, xs: Tensor, zoneout: float = 0.0) -> Unrolled:
+    """A loop of `step` over `xs` [B, T, D]: output, state and gates of every step.
 
-    The outputs are not stacked, so that the recurrence itself hangs on each of them.
+    They are not stacked, so that the recurrence itself hangs on each of them.
     """
-    outputs, gates = [], []
+    steps = Unrolled([], [], [])
     for x in xs.unbind(dim=1):
-        gates.append(cell.gates(state, x))
-        output, state = advance(cell, state, x, zoneout)
-        outputs.append(output)
-    return outputs, state, gates
+        steps.gates.append(cell.gates(state, x))
+        output, after = advance(cell, state, x, zoneout)
+        state = map_leaves(lambda leaf: leaf.view_as(leaf), after)
+        steps.outputs.append(output)
+        steps.states.append(state)
+    return steps
 
 
 def reversal(lengths: Tensor, steps: int) -> Tensor:

@@ -120,10 +120,11 @@ def _look(network: RecurrentNetwork, batch: Batch) -> dict[str, Any]:
         for array in (batch.inputs, batch.targets, batch.weight)
     )
     xs = network.embedding(inputs).detach().requires_grad_()
-    features, outputs, gates = network.stack.look(network.stack.init_state(len(inputs)), xs)
+    features, layers = network.stack.look(network.stack.init_state(len(inputs)), xs)
+    outputs = [layer.outputs for layer in layers]
     activations = [
         {name: _shares(name, [step[place] for step in seen]) for place, name in enumerate(seen[0]._fields)}
-        for seen in gates
+        for seen in (layer.gates for layer in layers)
     ]
     last = (weight > 0).long().cumsum(1).argmax(1)  # the last counted place of each row
     rows = torch.arange(len(inputs), device=inputs.device)

@@ -5,6 +5,7 @@ import { dark, el, show, svg, tenTo } from "./dom.js";
 
 const LINES = ["", "6 3", "2 2", "9 3 2 3", "4 2 1 2", "12 3", "1 3"];
 const MOST_ROWS = 500; // of a table
+const LEFT = 58; // pixels for the ticks of a plot
 const VIRIDIS = ["440154", "482475", "414487", "355f8d", "2a788e", "21918c", "22a884", "44bf70", "7ad151", "bddf26",
   "fde725"].map(rgb);
 const BLUE = ["08519c", "3182bd", "6baed6", "bdd7e7"].map(rgb);
@@ -141,8 +142,9 @@ function behind(title, make) {
   const body = el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": `${tell.t("table")}: ${title}` });
   const details = el("details", { class: "data" }, el("summary", {}, tell.t("table")), body);
   const fill = () => {
-    if (!details.open) return;
-    const { columns, rows, total = rows.length } = make();
+    const made = details.open && make(); // nothing before the first drawing
+    if (!made) return;
+    const { columns, rows, total = rows.length } = made;
     const cut = rows.slice(0, MOST_ROWS);
     body.replaceChildren(
       cut.length < total ? el("p", {}, tell.t("cut", { shown: show(cut.length), total: show(total) })) : "",
@@ -191,6 +193,7 @@ function arrows(act) {
  * @property {boolean} [marks] a mark at each point
  * @property {boolean} [line] false: points alone
  * @property {string[]} [labels] beside each point
+ * @property {[number, number][]} [sides] where each label stands: across -1 (left), 0, 1, and up -1 (below), 0, 1
  * @property {{low: ArrayLike<number>, high: ArrayLike<number>}} [band]
  */
 
@@ -203,7 +206,7 @@ export function plot({ title, height = 240, square = false, onpick = null }) {
   const area = el("div", { class: "plot", tabindex: "0", role: "img", "aria-label": title });
   const legend = el("ul", { class: "legend" });
   const spoken = el("p", { class: "hidden", role: "status" });
-  const table = behind(title, () => tableOf(data));
+  const table = behind(title, () => data && tableOf(data));
   const node = figure(title, legend, area, spoken, table.details);
   let data = null;
   let shape = null; // axes of what was drawn
@@ -219,7 +222,7 @@ export function plot({ title, height = 240, square = false, onpick = null }) {
     const [x0, x1] = extent(series.flatMap(({ x }) => [...x]).concat(rules.map((rule) => rule.x ?? null)), xLog, data.xDomain);
     const [y0, y1] = extent(series.flatMap(({ y }) => [...y]).concat(bands, rules.map((rule) => rule.y ?? null)), yLog,
       data.yDomain);
-    const left = 58;
+    const left = LEFT;
     const x = axis({ log: xLog, low: x0, high: x1, from: left, to: width - 12, most: Math.max(3, width / 90) });
     const y = axis({ log: yLog, low: y0, high: y1, from: tall - 36, to: 10, most: Math.max(3, tall / 45) });
     const all = [...new Set(series.flatMap((one) => [...one.x]))].filter((value) => !xLog || value > 0).sort((a, b) => a - b);
@@ -331,7 +334,7 @@ function curve(one, slot, x, y, yLog, xLog) {
     pen = "L";
     if (one.marks || one.line === false) parts.push(glyph(slot, x.place(one.x[place]), y.place(one.y[place]), one.faint));
     if (one.labels?.[place]) parts.push(pointLabel(one.labels[place], x.place(one.x[place]), y.place(one.y[place]), x.to,
-      place));
+      place, one.sides?.[place]));
   }
   if (one.band) {
     const points = (side) => Array.from(one.x, (value, place) =>
@@ -346,7 +349,13 @@ function curve(one, slot, x, y, yLog, xLog) {
 }
 
 /** The name of a point: to its left where there is no room to its right, every second one lower, so that near ones are read. */
-function pointLabel(text, x, y, edge, place) {
+function pointLabel(text, x, y, edge, place, side = null) {
+  if (side) {
+    const wide = 7 + 7 * text.length; // to the other side where it would be cut off
+    const across = side[0] > 0 && x > edge - wide ? -1 : side[0] < 0 && x < LEFT + wide ? 1 : side[0];
+    return svg("text", { class: "point", x: x + 7 * across, y: y + 4.5 - 11 * side[1],
+      "text-anchor": ["end", "middle", "start"][across + 1] }, text);
+  }
   const left = x > edge - 8 - 7 * text.length;
   return svg("text", { class: "point", x: x + (left ? -9 : 9), y: y + (place % 2 ? 15 : -3),
     "text-anchor": left ? "end" : "start" }, text);
@@ -396,7 +405,7 @@ export function heatMap({ title, cell = 18, onpick = null }) {
   const box = el("div", { class: "heat" }, canvas);
   const spoken = el("p", { class: "hidden", role: "status" });
   const bar = el("div");
-  const table = behind(title, () => ({
+  const table = behind(title, () => data && ({
     columns: ["", ...Array.from({ length: Math.min(data.columns, 60) }, (_, column) => label(data.columnLabel, column))],
     rows: Array.from({ length: Math.min(data.rows, MOST_ROWS) },
       (_, row) => [label(data.rowLabel, row), ...Array.from({ length: Math.min(data.columns, 60) },
@@ -499,7 +508,7 @@ export function tokenStrip({ title, most = 3000, onpick = null }) {
   const list = el("div", { class: "tokens", role: "listbox", "aria-label": title, "aria-orientation": "horizontal" });
   const bar = el("div");
   const note = el("p", { class: "small" });
-  const table = behind(title, () => ({ columns: ["#", tell.t("token"), data.label ?? ""],
+  const table = behind(title, () => data && ({ columns: ["#", tell.t("token"), data.label ?? ""],
     rows: data.tokens.map(({ text, value }, place) => [place + 1, text, value]) }));
   const node = figure(title, bar, list, note, table.details);
   let data = null;
@@ -554,7 +563,7 @@ export function tokenStrip({ title, most = 3000, onpick = null }) {
  */
 export function dots({ title }) {
   const area = el("div", { class: "plot", role: "img", "aria-label": title });
-  const table = behind(title, () => ({ columns: ["", data.unit ?? ""],
+  const table = behind(title, () => data && ({ columns: ["", data.unit ?? ""],
     rows: data.rows.map(({ name, value }) => [name, value]) }));
   const node = figure(title, area, table.details);
   let data = null;
@@ -591,6 +600,11 @@ export function dots({ title }) {
 
 const LABEL = 17; // pixels a word needs across its line
 const TALLEST = 640; // of a heat map
+
+/** Let the matrices in a box stand side by side where there is room for so many columns. */
+export function beside(box, columns) {
+  box.style.gridTemplateColumns = `repeat(auto-fit, minmax(min(100%, ${Math.max(300, columns * LABEL + 90)}px), 1fr))`;
+}
 
 /**
  * A heat map with a word at each row and column. draw({down: string[], across: string[], data, ...as heatMap, summary}).

@@ -151,7 +151,7 @@ def make_neural(
         network.load_state_dict({OLD_NAMES.get(name, name): torch.from_numpy(array) for name, array in arrays.items()})
     except RuntimeError as fault:
         raise FormatError(f"{run}/model.safetensors: the weights do not fit a {kind}: {fault}") from None
-    return NeuralLM(network, vocabulary)
+    return NeuralLM(network.eval(), vocabulary)  # from the start, so that several threads may ask it
 
 
 def load_config(run: RunDir) -> Config:
