@@ -16,7 +16,9 @@ from typing import Any
 import pytest
 
 from corpus import lines, write
+from ostinato.cli import talk
 from ostinato.cli.app import run as cli
+from ostinato.core.progress import Progress
 
 SMALL = ("--model.hidden", "8", "--train.epochs", "1", "--train.rows", "8", "--train.threads", "1")
 
@@ -282,7 +284,9 @@ def test_output_is_utf8_whatever_the_locale(home: Path, tmp_path: Path) -> None:
 
 def test_a_run_that_went_wild_ends_and_is_diagnosed(ostinato: Any, home: Path, tmp_path: Path) -> None:
     ostinato("train", "--text", home / "text.txt", *SMALL, "--train.learning-rate", "1e30", "--run-dir", tmp_path / "w")
-    found = ostinato("doctor", tmp_path / "w", "--json").json["diagnoses"]
+    said = ostinato("doctor", tmp_path / "w", "--json")
+    assert said.code == 3
+    found = said.json["diagnoses"]
     assert {"loss-near-uniform", "not-finite", "validation-above-uniform", "loss-rising"} & {
         one["name"] for one in found
     }
@@ -345,6 +349,8 @@ def test_show_doctor_and_plot_look_into_a_run(ostinato: Any, home: Path, tmp_pat
     facts = ostinato("show", home / "lstm", "--json").json
     assert facts["model"]["kind"] == "lstm"
     assert facts["options"]["model.hidden"] == 8
+    shown = ostinato("show", home / "lstm").out
+    assert not set("[]{}") & set(shown.replace("[data:", "").replace("-line]", "")), shown
     assert "diagnoses" in ostinato("doctor", home / "lstm", "--json").json
     assert ostinato("doctor", home / "kn").code == 0
     assert ostinato("plot", home / "lstm", "--out", tmp_path / "curves").code == 0
@@ -527,3 +533,16 @@ def test_output_is_quiet_where_it_is_piped(tmp_path: Path) -> None:
     assert "\x1b" not in answer.stdout + answer.stderr
     assert answer.stdout.count("\n") == 1
     assert answer.stderr.count("\n") <= 2  # no bar; the closing line, and at most a remark
+
+
+def test_what_lets_a_person_wait_long_says_what_it_may_be_doing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(talk, "PATIENCE", 0.05)
+    with talk.watching():
+        time.sleep(0.3)
+    assert "is compiled" in capsys.readouterr().err
+    with talk.watching() as watch:
+        watch(Progress("train", 1, 0.1))
+        time.sleep(0.3)
+    assert "is compiled" not in capsys.readouterr().err

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 
 from ostinato.cli.app import LISTS
-from ostinato.cli.talk import say, show_json, show_table
+from ostinato.cli.talk import THRESHOLD_MISSED, say, show_json, show_table
 from ostinato.text.read import STDIN
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ ostinato lemma evaluate english.lemma en_ewt-ud-test.conllu --simplemma en
 
 lemma_app = App(name="lemma", help=HELP, help_format="markdown", default_parameter=LISTS)
 
-THRESHOLD_MISSED = 3
 NAMES = {"seen": "seen", "recased": "seen in other case", "ruled": "not seen"}
 
 Files = Annotated[tuple[str, ...], Parameter(allow_leading_hyphen=True)]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ostinato.cli.app import app
-from ostinato.cli.talk import duration, say, show_json, size
+from ostinato.cli.talk import THRESHOLD_MISSED, duration, say, show_json, size
 
 
 @app.command
@@ -49,13 +49,19 @@ def plain(key: str, value: object) -> str:
     if isinstance(value, bool) or value is None:
         return str(value).lower()
     if isinstance(value, int | float):
-        return f"{value:,}" if isinstance(value, int) else f"{value:,.4f}"
+        return f"{value:,}" if isinstance(value, int) else f"{value:,.5g}"
+    if isinstance(value, list | tuple):
+        return ", ".join(plain(key, one) for one in value) or "-"
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {plain(name, one)}" for name, one in value.items()) or "-"
     return str(value)
 
 
 @app.command
-def doctor(run: Path, *, json: bool = False) -> None:
+def doctor(run: Path, *, json: bool = False) -> int:
     """Say what went wrong in a run, with numbers and advice, or that nothing did.
+
+    The exit code is 3 if there is a fault, and 0 if there are at most warnings.
 
     **Examples**
 
@@ -77,9 +83,10 @@ def doctor(run: Path, *, json: bool = False) -> None:
     opened = RunDir.open(run)
     events = opened.events()
     found = diagnose(events)
+    code = THRESHOLD_MISSED if any(diagnosis.severity == "fault" for diagnosis in found) else 0
     if json:
         show_json({"run": str(run), "diagnoses": [diagnosis.to_json() for diagnosis in found]})
-        return
+        return code
     for diagnosis in found:
         print(f"{diagnosis.severity}: {diagnosis.name}\n  {diagnosis.finding}\n  {diagnosis.advice}")
     if opened.finished and not any(event["event"] == "report" for event in events):
@@ -87,6 +94,7 @@ def doctor(run: Path, *, json: bool = False) -> None:
     elif not found:
         trained = any(event["event"] in ("report", "stop") for event in events)
         print("healthy: nothing to report" if trained else "nothing was trained yet")
+    return code
 
 
 @app.command

@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from ostinato.cli.app import app
-from ostinato.cli.talk import count, duration, say, show_json, show_table, size, tell_unfinished, watching
+from ostinato.cli.talk import (
+    THRESHOLD_MISSED,
+    count,
+    duration,
+    say,
+    show_json,
+    show_table,
+    size,
+    tell_unfinished,
+    watching,
+)
 
 if TYPE_CHECKING:
     from ostinato.core.progress import Watch
@@ -23,7 +33,6 @@ if TYPE_CHECKING:
 
 Carried = Literal["fresh", "carried"]
 REGIMES: dict[Carried | None, str | None] = {None: None, "fresh": "sentence", "carried": "stream"}
-THRESHOLD_MISSED = 3
 
 
 @dataclass(frozen=True)

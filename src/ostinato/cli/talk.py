@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from ostinato.runs import RunDir
 
 PLAIN_SECONDS = 10.0  # between progress lines where standard error is not a terminal
+PATIENCE = 8.0  # seconds without a sign after which it is said what may take so long
+THRESHOLD_MISSED = 3  # exit code
 
 
 @dataclass
@@ -108,11 +111,28 @@ def watching() -> Iterator[Watch]:
     """A watch that draws: a bar on a terminal, a plain line every few seconds elsewhere, nothing when quiet."""
     if loudness.level < 1:
         yield unwatched
-    elif sys.stderr.isatty():
-        with _bars() as watch:
-            yield watch
-    else:
-        yield _lines()
+        return
+    first = threading.Timer(
+        PATIENCE, say, ["(what runs for the first time on a machine is compiled: up to half a minute)"]
+    )
+    first.daemon = True
+    first.start()
+
+    def seen(watch: Watch) -> Watch:
+        def look(progress: Progress) -> None:
+            first.cancel()
+            watch(progress)
+
+        return look
+
+    try:
+        if sys.stderr.isatty():
+            with _bars() as watch:
+                yield seen(watch)
+        else:
+            yield seen(_lines())
+    finally:
+        first.cancel()
 
 
 @contextmanager

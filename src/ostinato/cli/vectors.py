@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import App, Parameter
 
 from ostinato.cli.app import LISTS
-from ostinato.cli.talk import loudness, say, show_json, show_table, watching
+from ostinato.cli.talk import THRESHOLD_MISSED, loudness, say, show_json, show_table, watching
 from ostinato.text.read import STDIN
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ ostinato vectors evaluate speeches.vectors wordsim353.tsv questions-words.txt
 
 vectors_app = App(name="vectors", help=HELP, help_format="markdown", default_parameter=LISTS)
 
-THRESHOLD_MISSED = 3
 
 Words = Annotated[tuple[str, ...], Parameter(allow_leading_hyphen=True)]
 Number = Annotated[int, Parameter(name=("--number", "-k"))]
