@@ -16,6 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 from ostinato.bench.machine import busy_seconds, foreign_share
@@ -53,14 +54,21 @@ class Block:
 class Worker:
     """A process `python -m MODULE JSON` that speaks as serve.py does."""
 
-    def __init__(self, module: str, spec: Mapping[str, Any], threads: int, spins: bool = False):
-        """spins: let threads that wait spin as long as their library likes; otherwise as our command line does."""
+    def __init__(
+        self, module: str, spec: Mapping[str, Any], threads: int, spins: bool = False, python: str | None = None
+    ):
+        """spins: let threads that wait spin as long as their library likes; otherwise as our command line does.
+
+        python: another interpreter, whose environment has the peer; it sees this package, but not what that needs.
+        """
         environment = os.environ | dict.fromkeys(POOLS, str(threads))
+        if python is not None:
+            environment["PYTHONPATH"] = str(Path(__file__).parents[2])
         if spins:
             environment.pop("GOMP_SPINCOUNT", None)
         else:
             environment.setdefault("GOMP_SPINCOUNT", "10000")
-        self.command = [sys.executable, "-m", f"ostinato.bench.{module}", json.dumps(spec)]
+        self.command = [python or sys.executable, "-m", f"ostinato.bench.{module}", json.dumps(spec)]
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115, closed with the process
         self._process = subprocess.Popen(
             self.command,

@@ -9,6 +9,7 @@ StreamCaseName = Literal["lstm-256", "lstm-512", "lstm-1024", "sessions-16", "se
 NGramCaseName = Literal[
     "arpa", "model", "order3", "short", "bounded", "cold", "fit", "score", "step", "next", "open", "size", "growth"
 ]
+TasksCaseName = Literal["train", "joeynmt", "beam", "tag", "growth"]
 EmbedCaseName = Literal[
     "skip-gram", "skip-gram-300", "cbow", "tree", "process", "vocabulary", "format", "analogies", "registers", "quality"
 ]

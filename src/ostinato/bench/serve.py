@@ -60,6 +60,7 @@ class Pace:
         self.warm = 0 if self.updates else request.get("warm", 3)
         self.took: list[float] = []
         self.losses: list[float] = []
+        self.tokens: list[int] = []
         self.cpu = time.process_time()
         self.began = self.last = time.perf_counter()
 
@@ -68,19 +69,21 @@ class Pace:
         now = time.perf_counter()
         self.took.append(now - self.last)
         self.losses.append(loss)
+        self.tokens.append(tokens)
         enough = len(self.took) > self.warm and now - self.began >= self.seconds
         if len(self.took) == self.updates or (self.updates is None and enough):
-            self.channel.say(self._answer(tokens))
+            self.channel.say(self._answer())
             self._next()
             return
         self.last = time.perf_counter()
 
-    def _answer(self, tokens: int) -> dict[str, Any]:
-        cpu, counted = time.process_time() - self.cpu, self.took[self.warm :]
+    def _answer(self) -> dict[str, Any]:
+        cpu, counted = time.process_time() - self.cpu, slice(self.warm, None)
+        each = [took / tokens for took, tokens in zip(self.took[counted], self.tokens[counted], strict=True)]
         half = self.losses[len(self.losses) // 2 :]
         return {
-            "tokens/s": tokens / statistics.median(counted),
-            "best": tokens / min(counted),
+            "tokens/s": 1 / statistics.median(each),
+            "best": 1 / min(each),
             "loss": statistics.median(half),  # gradient descent at this rate begins with leaps
             "updates": len(self.took),
             "cpu": cpu,

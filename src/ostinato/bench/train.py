@@ -88,7 +88,7 @@ def beside_pytorch(bench: Bench, case: TrainCase) -> Row:
     with bench.theirs(case) as theirs, bench.ours(case) as ours:
         bench.note(f"{case.name}: {bench.updates} updates of each from the same weights")
         losses = [worker.ask(updates=bench.updates)["loss"] for worker in (ours, theirs)]
-        check_losses(case, *losses)
+        check_losses(case.name, *losses)
         facts = {"ours_loss": losses[0], "peer_loss": losses[1], "loss_after_updates": bench.updates}
         return compared(bench, case, (ours, theirs), PEER, facts)
 
@@ -128,10 +128,10 @@ def compared(bench: Bench, case: TrainCase, sides: tuple[Worker, Worker], peer: 
     return Row(case.name, what, "tokens/s", mine, other, peer, facts | more)
 
 
-def check_losses(case: TrainCase, ours: float, theirs: float) -> None:
+def check_losses(name: str, ours: float, theirs: float) -> None:
     """Raise MismatchError for losses that are not those of equal work."""
     if not math.isfinite(ours + theirs) or abs(ours - theirs) > NEAR * theirs:
         raise MismatchError(
-            f"{case.name}: from the same weights ours comes to {ours:.4g} nats a token, the peer to {theirs:.4g}; "
+            f"{name}: from the same weights ours comes to {ours:.4g} nats a token, the peer to {theirs:.4g}; "
             "they do not do the same work"
         )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from ostinato.bench.names import EmbedCaseName, NGramCaseName, StreamCaseName, TrainCaseName
+from ostinato.bench.names import EmbedCaseName, NGramCaseName, StreamCaseName, TasksCaseName, TrainCaseName
 from ostinato.cli.app import LISTS
 from ostinato.cli.talk import say, show_json, show_table, size
 
@@ -215,6 +215,49 @@ def embed(
     from ostinato.bench import embed as bench
 
     show("embed", bench.run(case, text, runs, quick, say), json)
+
+
+@bench_app.command
+def tasks(
+    *,
+    case: tuple[TasksCaseName, ...] = (),
+    threads: Threads = 1,
+    joeynmt: Path | None = None,
+    runs: Runs = None,
+    quick: bool = False,
+    json: bool = False,
+) -> None:
+    """Measure sequence tasks: training a translator beside a PyTorch loop and JoeyNMT, its beam search, tagging.
+
+    The translator is an LSTM with additive attention; the loop is written as PyTorch's users write it and does the
+    same work from the same weights, which is checked. Search and tagging are sentences a second on one core.
+
+    **Examples**
+
+    ```
+    ostinato bench tasks --quick
+    ostinato bench tasks --case train beam --json
+    ostinato bench tasks --case joeynmt --joeynmt ~/joeynmt/bin/python
+    ```
+
+    Parameters
+    ----------
+    case:
+        What to measure; everything if left out. growth: over length and batch.
+    threads:
+        Threads of all sides in training; search and tagging have one.
+    joeynmt:
+        A Python interpreter that can import joeynmt; this one if it can.
+    runs:
+        Blocks of each side that count: 5, or 2 with --quick.
+    quick:
+        Short blocks and small batches, without JoeyNMT and growth, for a first look.
+    json:
+        Print one JSON object a line.
+    """
+    from ostinato.bench import tasks as bench
+
+    show("tasks", bench.run(case, threads, None if joeynmt is None else str(joeynmt), runs, quick, say), json)
 
 
 def show(bench: str, rows: Iterable[Row], json: bool) -> None:
