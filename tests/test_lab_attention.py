@@ -13,7 +13,7 @@ import pytest
 
 from lab_browser import PHONE, arrays_at
 from ostinato.cli.app import run as cli
-from ostinato.lab.shelf import Shelf, kind_of
+from ostinato.lab.shelf import DAMAGED, LANGUAGE, VECTORS, Shelf, kind_of
 
 GERMAN, CHINESE = "the red dog sees a small house!", "这只猫看那只鸟。"
 
@@ -83,6 +83,15 @@ def test_only_translators_are_offered_and_others_are_named(lab_server: str, lab_
     assert offered == {"attentive": "additive", "fixed": "none", "from-chinese": "scaled-dot"}
     assert {"name": "kn", "kind": "language"} in found["others"]
     assert kind_of(lab_runs / "lstm") == "language"
+
+
+def test_every_kind_of_run_has_a_name() -> None:
+    from ostinato.lab.bundle import TEXTS
+    from ostinato.tasks.task import NAMES
+
+    texts = json.loads((TEXTS / "en.json").read_text("utf8"))["common"]
+    for kind in (*NAMES, LANGUAGE, VECTORS, DAMAGED, "unfinished"):
+        assert f"kind_{kind}" in texts
 
 
 def test_what_cannot_be_read_is_named_as_damaged(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from lab_browser import PHONE, arrays_at, unpacked
 from ostinato.cli.app import run as cli
+from ostinato.embed.projection import Projection
 from ostinato.embed.vectors import Vectors
 from ostinato.lab import vectors as lab
 from ostinato.lab.shelf import Shelf, kind_of
@@ -102,6 +103,14 @@ def test_the_map_is_that_of_the_command(lab_server: str, lab_words: Path, words:
             np.testing.assert_allclose(arrays[f"cosines/{which}"][row], across, atol=1e-6)
 
 
+def test_words_that_lie_together_are_written_on_different_sides() -> None:
+    made = Projection(("war", "wars", "peace"), np.array([[0.5, 0.5], [0.5, 0.5], [-1.0, -1.0]]), (0.9, 0.1))
+    found = lab.sides(made).tolist()
+    assert found[0] == [1, 0]
+    assert found[1] != found[0]
+    assert found[2] == [1, 0]
+
+
 def test_of_many_words_the_first_are_drawn_and_the_rest_counted(
     lab_words: Path, words: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,6 +141,16 @@ def test_a_file_has_one_matrix_and_a_run_both(lab_server: str, lab_words: Path) 
             urlopen(f"{lab_server}api/vectors/{question}")
         assert refused.value.code == 409
         assert json.loads(refused.value.read())["error"]
+
+
+def test_a_folder_of_vectors_opens_alone(lab_words: Path, words: list[str]) -> None:
+    from ostinato.lab.runs import describe
+
+    shelf = Shelf([lab_words / "words" / "vectors"])
+    assert shelf.kinds() == {"vectors": "vectors"}
+    assert lab.opened(shelf, "vectors", "output").words == tuple(words)
+    assert lab.opened(shelf, "vectors") is lab.opened(shelf, "vectors")
+    assert describe(shelf, "vectors")["state"] == "made"
 
 
 def test_a_run_that_has_no_vectors_yet_is_named_as_unfinished(lab_words: Path, tmp_path: Path) -> None:

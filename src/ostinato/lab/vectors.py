@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from fastapi import Query, Response
+from numpy.typing import NDArray
 
 from ostinato.core.errors import DataError, ShapeError
 from ostinato.lab.answers import answer, arrays
@@ -14,6 +15,7 @@ from ostinato.lab.page import Page
 from ostinato.lab.shelf import VECTORS, Shelf, TheShelf
 
 if TYPE_CHECKING:
+    from ostinato.embed.projection import Projection
     from ostinato.embed.vectors import Vectors
 
 page = Page("vectors", needs_runs=True)
@@ -28,6 +30,8 @@ COMMON, SAMPLE = 100, 24
 """So many of the most frequent words are passed over, and so many of those after them are the first to be shown."""
 MAPPED, COMPARED = 200, 40
 """Words on a map at most, and words of which every two are compared."""
+ROOM = (275.0, 177.0)
+"""Across and up, between the outermost points of a map in the browser, in the unit of `label_size`."""
 
 
 @page.router.get("/sets")
@@ -132,10 +136,20 @@ def similarity(shelf: TheShelf, name: str, left: Words, right: Words, which: Mat
     return answer({"pairs": [compared(pair) for pair in zip(left, right, strict=True)]})
 
 
+def sides(made: Projection) -> NDArray[np.int32]:
+    """Where each word of a map covers the least of others."""
+    from ostinato.embed.projection import label_sides, label_size
+
+    reach = np.ptp(made.points, axis=0)
+    placed = (made.points - made.points.min(axis=0)) / np.where(reach > 0, reach, 1) * ROOM
+    return label_sides(placed, np.array([label_size(word) for word in made.words])).astype(np.int32)
+
+
 @page.router.get("/map")
 def mapped(shelf: TheShelf, name: str, word: Words, which: Matrices) -> Response:
     """Words on the two axes of largest variance [N, 2] of each matrix, and the cosine of every two of the first ones.
 
+    sides [N, 2]: on which side of its point a word stands, to the left -1, to the right 1, below -1, above 1.
     Words without a vector are left out and `unknown` says why; of more than MAPPED the first are taken.
     Raises DataError if fewer than two are left.
     """
@@ -156,11 +170,13 @@ def mapped(shelf: TheShelf, name: str, word: Words, which: Matrices) -> Response
     kept = known[:MAPPED]
     first = kept[:COMPARED]
     pairs = [(left, right) for left in first for right in first]
-    found, variance = {}, {}
+    found: dict[str, NDArray[Any]] = {}
+    variance = {}
     for matrix in which:
         vectors = opened(shelf, name, matrix)
         made = project(vectors, kept)
         found[f"points/{matrix}"] = made.points
+        found[f"sides/{matrix}"] = sides(made)
         found[f"cosines/{matrix}"] = vectors.similarity(pairs).reshape(len(first), len(first)).astype(np.float32)
         variance[matrix] = made.variance
     facts = {"words": kept, "total": len(known), "compared": len(first), "variance": variance}

@@ -1,6 +1,6 @@
 // Attention: what each word of a translation looked at, in several runs side by side, and the hypotheses of their beams.
 
-import { wordMatrix } from "../charts.js";
+import { beside, wordMatrix } from "../charts.js";
 import { several, slider, text } from "../controls.js";
 import { el, rich, show } from "../dom.js";
 
@@ -42,7 +42,7 @@ export async function draw(lab) {
     if (!made.has(name)) {
       const chart = wordMatrix({ title: t("matrix_title", { name }) });
       const [facts, said, cut] = [el("p", { class: "small" }), el("p", {}), el("p", { class: "small" })];
-      const table = el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": t("hypotheses", { name }) });
+      const table = el("div", { class: "scroll tall", role: "region", tabindex: "0", "aria-label": t("hypotheses", { name }) });
       const node = el("section", { "aria-label": name }, el("h2", {}, name), facts, said, chart.node, cut,
         el("h3", {}, t("beam_title")), table);
       made.set(name, { node, chart, facts, said, cut, table });
@@ -58,6 +58,7 @@ export async function draw(lab) {
   }).join("; ");
 
   function show_() {
+    beside(panels, Math.max(0, ...found.flatMap(({ hypotheses }) => hypotheses.map(({ source = [] }) => source.length))));
     panels.replaceChildren(...found.map(({ name, error, attention, length_penalty: penalty, hypotheses }, place) => {
       const { node, chart, facts, said, cut, table } = panel(name);
       const rank = Math.min(state.pick, hypotheses.length) - 1;

@@ -1,6 +1,6 @@
 // Word vectors: neighbours, analogies, similarities and a map of words, of input beside output vectors.
 
-import { dots, plot, wordMatrix } from "../charts.js";
+import { beside, dots, plot, wordMatrix } from "../charts.js";
 import { choice, number, several, slider, text } from "../controls.js";
 import { el, rich, show } from "../dom.js";
 
@@ -36,10 +36,11 @@ export async function draw(lab) {
   const maps = one("map", plot);
   const cosines = one("cosines", wordMatrix);
   const pair = (charts) => el("div", { class: "pair" }, Object.values(charts).map(({ node }) => el("div", {}, node)));
+  const matrices = pair(cosines);
   const alike = el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": t("alike_heading"), hidden: true });
   const solves = el("p", { class: "small" });
   const cut = el("p", { class: "small" });
-  const heading = (key) => el("h2", {}, t(`${key}_heading`));
+  const heading = (key) => el("h2", { id: key }, t(`${key}_heading`));
   lab.layout({ presets: PRESETS,
     controls: [choice(lab, "of", names, Object.fromEntries(names.map((name) => [name, name]))),
       several(lab, "which", MATRICES), slider(lab, "number", { min: 1, max: 50 }), number(lab, "restrict", { min: 0 }),
@@ -47,7 +48,8 @@ export async function draw(lab) {
     figures: [status, heading("near"), text(lab, "word", { rows: 1 }), notes.near, pair(near),
       heading("solved"), el("div", { class: "row" }, ["a", "b", "c"].map((key) => text(lab, key, { rows: 1 }))),
       choice(lab, "method", ["3cosadd", "3cosmul"]), solves, notes.solved, pair(solved),
-      heading("map"), text(lab, "words", { rows: 3 }), notes.mapped, cut, pair(maps), pair(cosines),
+      heading("map"), text(lab, "words", { rows: 3 }), notes.mapped, cut,
+      Object.values(maps).map(({ node }) => el("div", {}, node)), matrices,
       heading("alike"), text(lab, "pairs", { rows: 4 }), notes.alike, alike] });
   let opened = null; // {name, words, dimensions, sample}
   const asked = {};
@@ -129,19 +131,26 @@ export async function draw(lab) {
     tell("mapped", about.unknown);
     cut.textContent = [[about.words.length, about.total, "cut"], [about.compared, about.words.length, "compared"]]
       .filter(([shown, total]) => shown < total).map(([shown, total, key]) => t(key, { shown, total })).join(" ");
+    beside(matrices, about.compared);
     for (const kind of MATRICES) {
       maps[kind].node.parentNode.hidden = cosines[kind].node.parentNode.hidden = !question.which.includes(kind);
       if (!question.which.includes(kind)) continue;
       const points = arrays[`points/${kind}`].data;
-      const order = about.words.map((_, place) => place).sort((a, b) => points[2 * a] - points[2 * b]); // labels take turns
-      const [x, y] = [0, 1].map((axis) => order.map((place) => points[place * 2 + axis]));
+      const [x, y] = [0, 1].map((axis) => about.words.map((_, place) => points[place * 2 + axis]));
+      const sides = about.words.map((_, place) => [...arrays[`sides/${kind}`].data.slice(place * 2, place * 2 + 2)]);
       const [across, up] = about.variance[kind].map((share, axis) => t("axis", { n: axis + 1, share: show(100 * share) }));
-      maps[kind].draw({ xLabel: across, yLabel: up, series: [{ name: "", line: false, x, y, slot: MATRICES.indexOf(kind),
-        labels: order.map((place) => about.words[place]) }] });
+      maps[kind].draw({ xLabel: across, yLabel: up, xDomain: around(x, 0.15), yDomain: around(y, 0.08), series: [{
+        name: "", line: false, x, y, labels: about.words, sides, slot: MATRICES.indexOf(kind) }] });
       const first = about.words.slice(0, about.compared);
       cosines[kind].draw({ down: first, across: first, data: arrays[`cosines/${kind}`].data, scale: "diverging",
         domain: [-1, 1], label: t("cosine") });
     }
+  }
+
+  /** The ends of an axis with room for words beside the points. */
+  function around(values, share) {
+    const [low, high] = [Math.min(...values), Math.max(...values)];
+    return [low - share * (high - low || 1), high + share * (high - low || 1)];
   }
 
   async function open(name) {
