@@ -58,9 +58,45 @@ def noise_free(rng: np.random.Generator, rows: int, lag: int) -> Task:
     return Task(classes(np.concatenate([first[:, None], others], axis=1)), classes(first))
 
 
-def echo(rng: np.random.Generator, rows: int, steps: int) -> Tensor:
-    """A stream of bits [B, T], 0 or 1."""
+def bits(rng: np.random.Generator, rows: int, steps: int) -> Tensor:
+    """Coin tosses [B, T], 0 or 1."""
     return classes(rng.integers(0, 2, (rows, steps)))
+
+
+REBER = "BTSXPVE"
+"""The symbols of the Reber grammar, by number."""
+
+_ARCS = ("B1", "T2 P3", "S2 X4", "T3 V5", "X3 S6", "P4 V6")
+
+
+def embedded_reber(rng: np.random.Generator) -> str:
+    """A string of the embedded Reber grammar: B, T or P, a string of the Reber grammar, the same T or P, E.
+
+    Source: [Gers2000] figure 2. Each of two arcs is taken with chance 1/2.
+    """
+    node, inner = 0, ""
+    while node < 6:
+        arcs = _ARCS[node].split()
+        arc = arcs[rng.integers(len(arcs))]
+        inner += arc[0]
+        node = int(arc[1])
+    frame = "TP"[rng.integers(2)]
+    return f"B{frame}{inner}E{frame}E"
+
+
+def reber_streams(rng: np.random.Generator, rows: int, steps: int) -> tuple[Tensor, Tensor]:
+    """Strings one after the other without a mark between, symbols [B, T]; where the second T or P of a frame stands."""
+    symbols, seconds = np.zeros((rows, steps), np.int64), np.zeros((rows, steps), bool)
+    for row in range(rows):
+        at = 0
+        while at < steps:
+            string = embedded_reber(rng)
+            end = min(at + len(string), steps)
+            symbols[row, at:end] = [REBER.index(symbol) for symbol in string[: end - at]]
+            if at + len(string) - 2 < steps:
+                seconds[row, at + len(string) - 2] = True
+            at = end
+    return classes(symbols), torch.from_numpy(seconds)
 
 
 def vectors(array: np.ndarray) -> Tensor:

@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
+from ostinato.claims.sequences import Task
 from ostinato.core.progress import Progress, Watch, unwatched
+from ostinato.nn.cells.lstm import ForgettingCell
 from ostinato.nn.networks import make_cell
 from ostinato.nn.options import KINDS, RecurrentOptions
 from ostinato.nn.unroll import Stack
@@ -76,7 +79,10 @@ class Reader(nn.Module):
         super().__init__()
         options = KINDS[kind](hidden=hidden, dropout=0.0, **choices)
         assert isinstance(options, RecurrentOptions)
-        self.embedding = nn.Embedding(reads, hidden) if symbols else nn.Identity()
+        self.embedding: nn.Module = nn.Identity()
+        if symbols:
+            embedding = self.embedding = nn.Embedding(reads, hidden)
+            nn.init.uniform_(embedding.weight, -0.1, 0.1)
         width = hidden if symbols else reads
         self.stack = Stack(partial(make_cell, kind, options), width, options)
         self.answer = nn.Linear(self.stack.output_size, answers)
@@ -94,6 +100,48 @@ class Reader(nn.Module):
         return answer
 
 
+def remember_for(reader: Reader, steps: int) -> Reader:
+    """Set the gates of LSTM cells for lags up to `steps`: forget biases ln(1..steps - 1), input biases minus these.
+
+    Source: [Tallec2018] eq. 16.
+    """
+    with torch.no_grad():
+        for cell in reader.stack.cells:
+            assert isinstance(cell, ForgettingCell)
+            times = torch.empty(cell.hidden_size).uniform_(1, max(1.0, steps - 1)).log_()
+            for block, biases in ((1, times), (0, -times)):
+                cell.biases_of(block)[0].copy_(biases)
+    return reader
+
+
 def smoothed(values: list[float], window: int) -> list[float]:
     """The mean of each `window` values in a row, as many as there are whole windows."""
     return [sum(values[at : at + window]) / window for at in range(0, len(values) - window + 1, window)]
+
+
+def learn(reader: Reader, plan: Plan, draw: Callable[[], Task], watch: Watch = unwatched) -> Trace:
+    """Train a reader to answer after the last step; `draw` gives a new batch for every update."""
+
+    def loss(update: int) -> Tensor:
+        task = draw()
+        return loss_of(reader.last(task.inputs), task.targets)
+
+    return fit(reader, plan, loss, watch)
+
+
+def loss_of(answers: Tensor, targets: Tensor) -> Tensor:
+    """Squared error for numbers, cross-entropy in nats for classes; the mean."""
+    if targets.is_floating_point():
+        return nn.functional.mse_loss(answers[..., 0], targets)
+    return nn.functional.cross_entropy(answers.flatten(0, -2), targets.flatten())
+
+
+def right(reader: Reader, task: Task, tolerance: float = 0.04) -> float:
+    """The share of answers after the last step that are right: the class, or a number to within the tolerance."""
+    with torch.no_grad():
+        answers = reader.last(task.inputs)
+    if task.targets.is_floating_point():
+        found = (answers[:, 0] - task.targets).abs() < tolerance
+    else:
+        found = answers.argmax(dim=-1) == task.targets
+    return float(found.float().mean())

@@ -15,7 +15,7 @@ from ostinato.core.progress import Progress, Watch
 if TYPE_CHECKING:
     from ostinato.embed.vectors import Vectors
 
-VOCABULARIES: dict[Size, tuple[int, ...]] = {"quick": (500, 1000, 2000), "full": (500, 1000, 2000, 4000, 8000)}
+VOCABULARIES: dict[Size, tuple[int, ...]] = {"quick": (500, 1000, 2000), "full": (500, 1000, 2000, 4000)}
 NEGATIVES = (5, 10, 20, 40)
 TIMED_WORDS = 6000
 DIMENSIONS, WINDOW = 32, 2
@@ -127,9 +127,9 @@ CLAIM = add(
         ),
         experiment=Text(
             "Skip-gram with 32 numbers, one thread. Seconds of processor a pair on texts of evenly drawn words, for "
-            "|V| from 500 to 2,000 (full: 8,000), and for K from 5 to 40. Quality on a generated text of 500 words in "
+            "|V| from 500 to 2,000 (full: 4,000), and for K from 5 to 40. Quality on a generated text of 500 words in "
             "20 classes that follow each other: the share of words whose nearest neighbour is of their class.",
-            "32 维 skip-gram，单线程。均匀抽词的文本上每对词的处理器秒数：|V| 从 500 到 2,000（完整运行 8,000），"
+            "32 维 skip-gram，单线程。均匀抽词的文本上每对词的处理器秒数：|V| 从 500 到 2,000（完整运行 4,000），"
             "K 从 5 到 40。质量在生成文本上衡量：500 个词分属 20 个相互承接的类，取最近邻属于同类的词所占比例。",
         ),
         sources=(
@@ -204,5 +204,6 @@ CLAIM = add(
             ),
         },
         measure=measure,
+        seeds={"quick": 2, "full": 3},
     )
 )
