@@ -23,6 +23,7 @@ from ostinato.lab import typed as typed_page
 from ostinato.lab.shelf import Shelf
 from ostinato.tasks.language import inside
 from ostinato.tasks.language.typed import LONGEST, expected, read_typed, sample
+from ostinato.text.stream import encode
 
 TEXT = "the dog likes a cat .\n\nthe 天 sees nothing ."
 CHINESE = ["床前明月光，疑是地上霜。", "举头望明月，低头思故乡。", "白日依山尽，黄河入海流。"]
@@ -172,6 +173,13 @@ def test_the_sample_is_the_beginning_of_what_a_run_is_measured_on(shelf: Shelf) 
         assert 20 < len(text) <= 60
         assert set(text.split("\n")) <= {*lines(300), *lines(400)}
     assert set("".join(sample(shelf.model("zh"), 30).split("\n"))) <= set("".join(CHINESE))
+
+
+def test_the_sample_has_only_lines_without_unknown_pieces(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = shelf.model("lstm")
+    stream = encode([["zebra .", "the dog .", "a zebra", "the cat ."]], loaded.pipeline, loaded.vocabulary)
+    monkeypatch.setattr("ostinato.tasks.language.typed.final_stream", lambda _: stream)
+    assert sample(loaded, 100) == "the dog .\nthe cat ."
 
 
 def test_runs_that_cannot_be_used_are_named_with_the_reason(shelf: Shelf, lab_runs: Path, tmp_path: Path) -> None:

@@ -116,11 +116,15 @@ def shown(piece: str) -> str:
 
 
 def sample(loaded: Loaded, characters: int) -> str:
-    """The beginning of the text that a run is measured on, cut after a line, or a token if its first is longer.
+    """The first lines of what a run is measured on that it knows every piece of, or the beginning if there are none.
 
-    Raises DataError for a run without one.
+    The text is cut after a line, or inside its first if that is longer. Raises DataError for a run without one.
     """
-    ids = final_stream(loaded).ids[:characters].astype(np.int64)
-    text = loaded.pipeline.text(loaded.vocabulary.pieces_of(ids)).lstrip("\n")
+    stream, vocabulary = final_stream(loaded), loaded.vocabulary
+    ids = stream.ids[: 20 * characters].astype(np.int64)
+    lines = np.split(ids, np.flatnonzero(ids == vocabulary.stop) + 1)
+    known = [line for line in lines if len(line) and vocabulary.unknown not in line]
+    chosen = np.concatenate(known) if known else ids
+    text = loaded.pipeline.text(vocabulary.pieces_of(chosen[:characters])).lstrip("\n")
     cut = text[:characters].rfind("\n")
     return text[:cut] if cut > 0 else text[:characters]

@@ -7,6 +7,7 @@ import { begin, MOST_TEXT, pausing, readable, visible } from "../reading.js";
 
 export const defaults = { run: "", text: "", layer: "0", part: "hidden", sort: "none", unit: -1, at: -1, against: [] };
 const SORTS = ["none", "line", "quotes", "brackets", "length"];
+const COLUMNS = 60; // of a matrix in its table, as charts.js has it
 const MOST = 4; // runs whose gradients are drawn if none is chosen
 
 export async function draw(lab) {
@@ -82,7 +83,8 @@ export async function draw(lab) {
       : t("unsorted", { unit, kind, part: t(`part_${shown}`) });
     said.dataset.unit = unit;
     cut.textContent = [state.text.length > MOST_TEXT ? t("cut", { shown: show(MOST_TEXT), total: show(state.text.length) }) : "",
-      columns < total ? t("cut_tokens", { shown: show(columns), total: show(total) }) : ""].join(" ");
+      columns < total ? t("cut_tokens", { shown: show(columns), total: show(total) }) : "",
+    columns > COLUMNS ? t("table_cut", { shown: COLUMNS, total: show(columns) }) : ""].join(" ").trim();
   }
 
   /** Gradients through time of the runs that cut the text the same way. */
@@ -100,7 +102,7 @@ export async function draw(lab) {
       back.draw({ yLog: true, xLabel: t("steps_back"), yLabel: t("norm"), series: good.map(({ name, norms }, slot) => ({ name, slot,
         x: norms.map((_, step) => step + 1), y: norms })) });
       reached.replaceChildren(t("loss_of", { token: visible(found.about.pieces[place] ?? ""), place: place + 1 }), " ",
-        good.length ? "" : t("nothing_before"), ...runs.filter(({ error }) => error).map(({ error }) =>
+        good.length ? "" : t("nothing_before"), ...runs.filter(({ error }) => error && known.length).map(({ error }) =>
           el("span", { lang: "en" }, ` ${error}.`)));
     });
   }

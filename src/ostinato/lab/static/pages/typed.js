@@ -51,7 +51,8 @@ export async function draw(lab) {
       const strip = tokenStrip({ title: name, onpick: (place) => lab.set({ one: name, at: place }) });
       const total = el("p", { class: "small" });
       const fault = el("p", { class: "note", lang: "en" });
-      views.set(name, { strip, total, fault, next: dots({ title: name }), node: el("div", {}, strip.node, total, fault) });
+      strip.node.append(total);
+      views.set(name, { strip, total, fault, next: dots({ title: name }), node: el("div", {}, strip.node, fault) });
     }
     return views.get(name);
   }
@@ -60,7 +61,7 @@ export async function draw(lab) {
   function line({ perplexity, bits, bits_per_char: characters, nats, count, unknown, per, signature }) {
     const values = { per: t(`per_${per}`), bits: show(bits, 4), nats: show(nats / count, 4), count: show(count),
       unknown: show(unknown), characters: `${unknown ? "≥ " : ""}${show(characters, 4)}` };
-    return [el("output", { "data-value": perplexity, "aria-label": t("perplexity") }, show(perplexity, 4)), " ",
+    return [el("strong", {}, el("output", { "data-value": perplexity, "aria-label": t("perplexity") }, show(perplexity, 4))), " ",
       t("total", values), el("br"), el("code", { class: "signature" }, signature)];
   }
 
@@ -71,7 +72,7 @@ export async function draw(lab) {
     for (const run of found) {
       const { strip, total, fault, next } = view(run.name);
       fault.hidden = !run.error;
-      strip.node.hidden = next.node.hidden = total.hidden = Boolean(run.error);
+      strip.node.hidden = next.node.hidden = Boolean(run.error);
       fault.textContent = run.error ? `${run.name}: ${run.error}` : "";
       if (run.error) continue;
       const unknown = new Set(run.unknown);
