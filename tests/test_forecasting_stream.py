@@ -7,13 +7,14 @@ import json
 import math
 import subprocess
 import sys
+from collections.abc import Generator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from forecasting_toys import answers, config, loaded, run_of_two, trained, wave, wave_run, write
-from ostinato.core.errors import FormatError, MismatchError
+from ostinato.core.errors import ConfigError, FormatError, MismatchError
 from ostinato.core.progress import unwatched
 from ostinato.runs import RunDir
 from ostinato.tasks.task import PredictOptions
@@ -172,3 +173,28 @@ def test_a_loaded_run_says_the_same_in_a_fresh_process(run: RunDir, tmp_path: Pa
     command = [sys.executable, "-m", "ostinato", "predict", str(run.path), "-", "--scores"]
     done = subprocess.run(command, input=source.read_text(), capture_output=True, check=True, text=True)
     assert done.stdout == here
+
+
+def test_a_session_goes_on_where_it_was_left_and_looks_as_far_as_asked(run: RunDir, tmp_path: Path) -> None:
+    """In two processes, or stopped after any row: the same answers as in one go."""
+    whole = write(tmp_path / "x.csv", wave(12))
+    session = tmp_path / "wave.session"
+    asked = PredictOptions(json=True, scores=True, horizon=3, session=session)
+    in_one = list(loaded(run).predict(str(whole), PredictOptions(json=True, scores=True, horizon=3)))
+    assert [len(json.loads(line)["forecasts"]) for line in in_one] == [3] * 12
+    assert [json.loads(line)["forecasts"][0] for line in in_one] == [one["forecasts"][0] for one in answers(run, whole)]
+    stopped = loaded(run).predict(str(whole), asked)
+    found = [next(stopped) for _ in range(5)]
+    assert isinstance(stopped, Generator)
+    stopped.close()
+    found += loaded(run).predict(str(write(tmp_path / "rest.csv", wave(12)[5:], begin=5)), asked)
+    assert found == in_one
+    session.write_bytes(session.read_bytes()[:-3])
+    with pytest.raises(FormatError, match=r"wave\.session: .*remove the file"):
+        loaded(run).predict(str(whole), asked)
+
+
+@pytest.mark.parametrize("horizon", [0, -1, 10_001])
+def test_how_far_one_can_look_ahead(run: RunDir, horizon: int) -> None:
+    with pytest.raises(ConfigError, match=f"--horizon {horizon}: steps ahead are 1 to 10,000"):
+        loaded(run).predict("-", PredictOptions(horizon=horizon))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -211,6 +211,8 @@ def predict(
     rows: int = 64,
     tokens: int = 8192,
     precision: Literal["fp32", "bf16"] = "fp32",
+    horizon: int | None = None,
+    session: Path | None = None,
     json: bool = False,
 ) -> None:
     """Answer with a trained run: labels, tags, translations, descriptions, forecasts, in the order of the input.
@@ -246,6 +248,10 @@ def predict(
         Tokens of them, at most.
     precision:
         bf16: search with products in bfloat16, which is faster and says nearly the same.
+    horizon:
+        Steps ahead to forecast; left out, the run's own.
+    session:
+        Go on with series from the state in this file if it exists, and leave the last state there.
     json:
         Print a JSON object for each input.
     """
@@ -253,10 +259,16 @@ def predict(
     from ostinato.tasks import working
 
     require_no_options((file,), "predict")
-    options = PredictOptions(nbest, scores, align, json, beam, length_penalty, online, rows, tokens, precision, say)
-    for answer in working.load(run).predict(file, options):
-        sys.stdout.write(answer + "\n")
-        sys.stdout.flush()
+    searching = beam, length_penalty, online, rows, tokens, precision
+    options = PredictOptions(nbest, scores, align, json, *searching, horizon, session, say)
+    answers = working.load(run).predict(file, options)
+    try:
+        for answer in answers:
+            sys.stdout.write(answer + "\n")
+            sys.stdout.flush()
+    finally:  # stopped or not, what is to be kept is written now
+        if isinstance(answers, Generator):
+            answers.close()
 
 
 @app.command

@@ -39,8 +39,9 @@ class PredictOptions:
     nbest: answers for each input, best first. scores: their log-probs (nats) too. align: attention weights, or the
     probabilities of labels. json: a JSON object a line. beam, length_penalty: of tasks that search; None for the
     run's own. precision: bf16 searches with products in bfloat16, faster and nearly the same. online: plain text in, an
-    answer for each token as soon as it is there. rows, tokens: of a batch, at most; they change no answer. say: what a
-    person should know of the answers.
+    answer for each token as soon as it is there. rows, tokens: of a batch, at most; they change no answer. horizon:
+    steps ahead that are forecast; None for the run's own. session: a file with the state to go on from, if it exists,
+    where the last state is left. say: what a person should know of the answers.
     """
 
     nbest: int = 1
@@ -53,6 +54,8 @@ class PredictOptions:
     rows: int = 64
     tokens: int = 8192
     precision: Literal["fp32", "bf16"] = "fp32"
+    horizon: int | None = None
+    session: Path | None = None
     say: Callable[[str], None] = unsaid
 
     def refuse(self, task: str, *names: str) -> None:

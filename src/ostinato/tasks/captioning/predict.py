@@ -72,7 +72,7 @@ class CaptionPredictor:
         each. align: behind that, for each word `place-word`, the place (from 0) attention looked at most and its own;
         in JSON all weights.
         """
-        options.refuse("captioning", "online", "tokens")
+        options.refuse("captioning", "online", "tokens", "horizon", "session")
         if options.align:
             self._check_attention()
         opened = open_source(source, self.config.data, captioned=False)

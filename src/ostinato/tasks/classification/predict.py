@@ -60,7 +60,7 @@ class ClassificationPredictor:
         align, words and the weights attention gives them after those. Online: a line for each word, with the label of
         all words so far.
         """
-        options.refuse("classification", "beam", "length_penalty", "precision")
+        options.refuse("classification", "beam", "length_penalty", "precision", "horizon", "session")
         if options.online:
             options.refuse("answering online", "align", "rows", "tokens")
             self.network.init_state(1)  # says why if it cannot

@@ -124,11 +124,15 @@ class ModelOptions(StackOptions):
         return self
 
 
+FARTHEST = 10_000
+"""Steps ahead that can be forecast."""
+
+
 @dataclass(frozen=True, config=STRICT)
 class ForecastOptions:
     """How far a trained run looks ahead."""
 
-    horizon: Annotated[int, Ge(1), Le(10000)] = 1
+    horizon: Annotated[int, Ge(1), Le(FARTHEST)] = 1
     """Steps ahead; beyond the first, each is made from those before."""
     paths: Annotated[int, Ge(0), Le(100000)] = 200
     """Futures drawn for each forecast beyond one step, whose mean and spread it is. 0: the forecast itself is read as

@@ -7,15 +7,16 @@ import io
 import json
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ostinato.core.errors import ConfigError, DataError, FormatError, MismatchError
+from ostinato.core.files import write_bytes
 from ostinato.core.progress import Progress, Watch
 from ostinato.runs import RunDir
 from ostinato.tasks.forecasting.answers import described
 from ostinato.tasks.forecasting.data import Corpus, Series, digest
-from ostinato.tasks.forecasting.options import Config
+from ostinato.tasks.forecasting.options import FARTHEST, Config
 from ostinato.tasks.forecasting.report import report
 from ostinato.tasks.forecasting.rows import Even, Follower
 from ostinato.tasks.forecasting.stream import Answer, Model, Stream
@@ -41,7 +42,7 @@ class ForecastPredictor:
 
         A line of CSV for each step ahead, with its names first if the file has such a line: the row's time, with
         `scores` the surprise of its values (nats), then the time, mean and interval that are forecast. The first rows
-        of a series go on from those of the run, if they come right after them.
+        of a series go on from those of the run, if they come right after them; with a session, from its last rows.
         """
         options.refuse(
             "forecasting", "nbest", "align", "beam", "length_penalty", "precision", "online", "rows", "tokens"
@@ -51,14 +52,34 @@ class ForecastPredictor:
                 "quantiles have no density, so a value has no surprise in nats; leave --scores out, or train with "
                 "model.head gaussian"
             )
-        return self._lines(source, options)
+        if options.horizon is not None and not 1 <= options.horizon <= FARTHEST:
+            raise ConfigError(f"--horizon {options.horizon}: steps ahead are 1 to {FARTHEST:,}")
+        return self._lines(source, options, self._begun(options))
+
+    def _begun(self, options: PredictOptions) -> Stream:
+        """A stream as far ahead as wanted, at its beginning or where the session left it."""
+        wanted = replace(self.model.options, horizon=options.horizon or self.model.options.horizon)
+        model = replace(self.model, options=wanted)
+        if options.session is None or not options.session.exists():
+            return Stream(model)
+        try:
+            return Stream.from_bytes(model, options.session.read_bytes())
+        except (FormatError, MismatchError) as fault:
+            raise type(fault)(f"{options.session}: {fault} (remove the file, or name another one)") from None
 
     def stream(self) -> Stream:
         """What reads rows one by one, and can be saved between them."""
         return Stream(self.model)
 
-    def _lines(self, source: str, options: PredictOptions) -> Iterator[str]:
-        table, stream, columns = Table(source), self.stream(), self.corpus.columns
+    def _lines(self, source: str, options: PredictOptions, stream: Stream) -> Iterator[str]:
+        try:
+            yield from self._answers(Table(source), options, stream)
+        finally:  # whoever stops it goes on behind the last row that was answered
+            if options.session is not None:
+                write_bytes(options.session, stream.to_bytes())
+
+    def _answers(self, table: Table, options: PredictOptions, stream: Stream) -> Iterator[str]:
+        columns = self.corpus.columns
         first = table.peek(1)
         if first and not options.json and all(name in first[0] for name in columns.used):
             yield _line(self._names(options.scores))

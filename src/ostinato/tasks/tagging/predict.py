@@ -43,7 +43,7 @@ class TaggingPredictor:
         the probabilities of labels. nbest: the best labellings of each sentence, in JSON. Online: plain text in, a
         line for each word. A sentence of more words than train.longest is labelled in parts.
         """
-        options.refuse("tagging", "beam", "length_penalty", "precision")
+        options.refuse("tagging", "beam", "length_penalty", "precision", "horizon", "session")
         if options.online:
             options.refuse("answering online", "nbest", "align", "rows", "tokens")
             return self._online(Online(self.network, self.corpus), source, options)

@@ -136,6 +136,7 @@ class TranslationPredictor:
         learnt from such, the source is read. An empty line is answered by an empty line; one of more pieces than
         train.longest is refused.
         """
+        options.refuse("translation", "horizon", "session")
         if options.online:
             raise ConfigError(
                 "--online: an answer begins when the whole source has been read"
