@@ -129,3 +129,15 @@ def test_without_runs_the_page_says_what_to_do(browser: Any) -> None:
         page.get_by_text("No run is open. Train one").wait_for()
         page.close()
         process.terminate()
+
+
+def test_a_run_that_comes_later_is_shown_without_reloading(open_page: Any, lab_runs: Path) -> None:
+    page = open_page("#runs", viewport={"width": 1200, "height": 800})
+    found = page.get_by_role("checkbox", name="late")
+    page.wait_for_timeout(3500)  # it has looked once
+    assert found.count() == 0
+    try:
+        shutil.copytree(lab_runs / "lstm", lab_runs / "late")
+        found.wait_for(timeout=15000)
+    finally:
+        shutil.rmtree(lab_runs / "late")

@@ -12,6 +12,7 @@ const GLOBAL = ["lang", "theme"];
 let texts = {};
 let settings = { lang: null, theme: "auto" };
 let lab = null; // the page that is shown
+let shelf = null; // the runs there were when last looked
 
 /** The address after # as a page and its parameters. */
 function parse(hash) {
@@ -277,6 +278,15 @@ document.getElementById("skip").addEventListener("click", (event) => {
   event.preventDefault();
   document.getElementById("main").focus();
 });
+/** Open a page of runs again when some have come or gone, unless somebody is typing. */
+const look = async () => {
+  if (document.hidden || !about.pages.find(({ name }) => name === lab?.name)?.needs_runs) return;
+  const now = await fetch("/api/shelf").then((reply) => reply.text()).catch(() => shelf);
+  if (document.activeElement?.matches("input, textarea")) return;
+  if (shelf !== null && now !== shelf) open(lab.address());
+  shelf = now;
+};
+if (!saved) setInterval(look, 3000);
 addEventListener("popstate", () => open(location.hash));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => lab?.redraw());
 open(location.hash || saved?.at || "");
