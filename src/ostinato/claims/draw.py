@@ -10,13 +10,15 @@ from ostinato.claims.claim import Claim, Figure
 from ostinato.claims.evidence import Band
 from ostinato.claims.results import Result
 from ostinato.core.files import atomic_path
-from ostinato.train.curves import COLOURS, DASHES, FAINT, MARKS, METADATA, STYLE, log_axis, tidy
+from ostinato.train.curves import COLOURS, DASHES, MARKS, METADATA, STYLE, log_axis, tidy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from matplotlib.axes import Axes
 
+FEW = 10  # places on an axis that are all named
+MANY = 7  # curves beyond which bands would hide each other
 WIDTH, HEIGHT = 7.2, 3.0  # inches, of one panel
 
 
@@ -44,7 +46,7 @@ def draw(claim: Claim, result: Result, path: Path) -> None:
 def panel(axes: Axes, figure: Figure, curves: Mapping[str, Band]) -> None:
     """One set of curves."""
     for place, (name, drawn) in enumerate(curves.items()):
-        curve(axes, place, figure, name, drawn)
+        curve(axes, place, figure, name, drawn, len(curves) <= MANY)
     tidy(axes)
     axes.set_title(figure.title.en, loc="left", fontsize=10, fontweight="bold")
     axes.set_xlabel(figure.x.en)
@@ -55,17 +57,19 @@ def panel(axes: Axes, figure: Figure, curves: Mapping[str, Band]) -> None:
         ends = [value for drawn in curves.values() for value in (*drawn.low, *drawn.high) if value > 0]
         finite = [value for value in ends if math.isfinite(value)]
         log_axis(axes, min(finite, default=0.1), max(finite, default=10.0))
+    xs = sorted({x for drawn in curves.values() for x in drawn.x})
+    if figure.marks and len(xs) <= FEW:  # those that were measured
+        axes.set_xticks(xs, [f"{x:,g}" for x in xs], fontsize=8)
+        axes.minorticks_off()
     if len(curves) > 1:
-        axes.legend(frameon=False, fontsize=8, handlelength=3.2, loc="best", labelcolor="#222222")
-    else:
-        axes.yaxis.label.set_color(FAINT)
+        axes.legend(frameon=False, fontsize=8, handlelength=3.2, ncols=1 if len(curves) <= MANY else 2)
 
 
-def curve(axes: Axes, place: int, figure: Figure, name: str, drawn: Band) -> None:
-    """One curve with its band, in the colour, dash and mark of its place."""
+def curve(axes: Axes, place: int, figure: Figure, name: str, drawn: Band, bands: bool) -> None:
+    """One curve, with its band if bands are drawn, in the colour, dash and mark of its place."""
     look: dict[str, Any] = {"color": COLOURS[place % len(COLOURS)], "linestyle": DASHES[place % len(DASHES)]}
     if figure.marks or len(drawn.x) == 1:
         look |= {"marker": MARKS[place % len(MARKS)], "markersize": 4}
     axes.plot(drawn.x, drawn.y, linewidth=1.4, label=figure.name(name).en, **look)
-    if drawn.low != drawn.high:
+    if bands and drawn.low != drawn.high:
         axes.fill_between(drawn.x, drawn.low, drawn.high, color=look["color"], alpha=0.18, linewidth=0)

@@ -47,22 +47,11 @@ class Result:
 
     @classmethod
     def judged(
-        cls, claim: Claim, size: Size, seeds: Sequence[int], evidence: Evidence, seconds: float, began: str
+        cls, claim: Claim, size: Size, seeds: Sequence[int], evidence: Evidence, made: Mapping[str, Any]
     ) -> Result:
-        """The result of what was just measured."""
+        """The result of what was just measured; made: seconds, began and environment."""
         verdict, verdicts = judge_claim(claim, evidence.numbers)
-        return cls(
-            claim.id,
-            size,
-            tuple(seeds),
-            evidence,
-            claim.expected,
-            verdict,
-            verdicts,
-            round(seconds, 1),
-            began,
-            environment(),
-        )
+        return cls(claim.id, size, tuple(seeds), evidence, claim.expected, verdict, verdicts, **made)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; open ends of intervals and numbers that are not finite are null."""

@@ -26,6 +26,7 @@ def run(claim: Claim, size: Size, folder: Path, watch: Watch = unwatched, note: 
     seeds = list(range(1, claim.seeds[size] + 1))
     unfinished = folder / f"{claim.id}.{size}.unfinished.json"
     kept = Kept(unfinished, results.source_digest())
+    environment = results.environment()
     if kept.findings:
         note(f"{claim.id}: {len(kept.findings)} of {len(seeds)} seeds were done before; going on with the others")
     for place, seed in enumerate(seeds):
@@ -35,7 +36,8 @@ def run(claim: Claim, size: Size, folder: Path, watch: Watch = unwatched, note: 
             kept.put(seed, finding, time.perf_counter() - began)
     watch(Progress(claim.id, 0, 1.0))
     evidence = Evidence.of([kept.findings[str(seed)] for seed in seeds])
-    result = Result.judged(claim, size, seeds, evidence, kept.seconds, kept.began)
+    made = {"seconds": round(kept.seconds, 1), "began": kept.began, "environment": environment}
+    result = Result.judged(claim, size, seeds, evidence, made)
     results.save(folder, result)
     write_views(claim, folder)
     unfinished.unlink(missing_ok=True)
