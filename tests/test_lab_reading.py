@@ -287,6 +287,35 @@ def test_typing_updates_every_run_and_asks_once_a_pause(page_of: Any, shelf: She
     assert page.get_by_role("img", name=f"kn. {best}: {chance:.3g}").is_visible()
 
 
+def test_an_answer_that_is_out_of_date_is_dropped(page_of: Any) -> None:
+    page = page_of("#typed?runs=kn&text=the+dog")
+    page.get_by_role("option", name="dog, bits").wait_for()
+    held: list[Any] = []
+    page.route("**/typed/read?*text=late*", lambda route: held.append(route))
+    field = page.get_by_role("textbox", name="text")
+    with page.expect_request("**/typed/read?*text=late*"):
+        field.fill("late")
+    field.fill("the cat")
+    page.get_by_role("option", name="cat, bits").wait_for()
+    with page.expect_response("**/typed/read?*text=late*"):
+        held[0].continue_()
+    page.wait_for_timeout(200)
+    assert page.get_by_role("option", name="cat, bits").is_visible()
+
+
+def test_a_saved_page_keeps_the_token_that_was_picked(page_of: Any, browser: Any, tmp_path: Path) -> None:
+    page = page_of("#typed?runs=lstm&text=the+dog&one=lstm&at=1")
+    page.get_by_text("dog in lstm: probability").wait_for()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save as one file").click()
+    download.value.save_as(tmp_path / "page.html")
+    there = browser.new_page(locale="en-GB")
+    there.goto((tmp_path / "page.html").as_uri())
+    there.get_by_text("dog in lstm: probability").wait_for()
+    assert there.get_by_role("img", name="State and gates as it was read").is_visible()
+    there.close()
+
+
 def test_a_token_is_picked_by_keyboard_and_kept_in_the_address(page_of: Any) -> None:
     page = page_of(f"#typed?runs=lstm&text={urllib.parse.quote('the dog likes 天')}")
     first = page.get_by_role("option", name="the, bits")
