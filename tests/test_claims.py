@@ -193,6 +193,22 @@ def test_a_provable_claim_that_does_not_hold_ends_with_3(tmp_path: Path, monkeyp
         assert command(["claims", "run", "--quick", "--out", str(tmp_path)]) == code
 
 
+def test_ctrl_c_ends_with_130_and_says_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from ostinato.cli import claims as commands
+
+    def measure(size: Size, seed: int, watch: Watch) -> Finding:
+        if seed == 2:
+            raise KeyboardInterrupt
+        return finding(1.0)
+
+    monkeypatch.setattr(commands, "asked", lambda names, level: [toy(measure)])
+    assert command(["claims", "run", "--quick", "--out", str(tmp_path)]) == 130
+    assert "the same command goes on" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["toy.quick.unfinished.json"]
+
+
 # --- what every claim says
 
 

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from ostinato.claims import corpus, sequences
 from ostinato.claims.recurrences import gradient_norms, orthogonal, products
-from ostinato.claims.statements import clipping, negative_sampling, rare_words, serial_time
+from ostinato.claims.statements import clipping, negative_sampling, rare_words
+from ostinato.claims.timing import slope
 from ostinato.claims.training import Plan, Reader, fit, learn, loss_of, remember_for, right, smoothed
 from ostinato.embed.vectors import Vectors
 
@@ -179,7 +180,7 @@ def test_losses_and_right_answers_by_hand() -> None:
 @given(st.floats(-2, 2), st.floats(0.01, 100))
 def test_the_slope_of_a_power_law_is_its_power(power: float, factor: float) -> None:
     xs = (1, 2, 4, 9)
-    assert serial_time.slope(xs, [factor * x**power for x in xs]) == pytest.approx(power, abs=1e-9)
+    assert slope(xs, [factor * x**power for x in xs]) == pytest.approx(power, abs=1e-9)
 
 
 def test_purity_and_ranks_by_hand() -> None:

@@ -6,6 +6,10 @@ evidence    what was measured, one number a seed, and the curves of a figure
 running     seed after seed, kept as they come
 results     results/claims/ID.json
 draw, page  the figure (SVG) and the page (Markdown) of a result; all pages as one
-training    one small trainer for generated sequence tasks; sequences: the tasks
+sequences   generated tasks with long lags
+training    one small trainer for them, on the product's cells and optimiser
+recurrences gradients through many steps
+language    language models on the embedded corpus (corpus), by the product's own tasks
+timing      seconds of processor, and how they grow
 statements  the claims, one file each
 """

@@ -103,7 +103,7 @@ class Reader(nn.Module):
 def remember_for(reader: Reader, steps: int) -> Reader:
     """Set the gates of LSTM cells for lags up to `steps`: forget biases ln(1..steps - 1), input biases minus these.
 
-    Source: [Tallec2018] eq. 16.
+    Source: [Tallec2018], whose name for it is chrono initialisation.
     """
     with torch.no_grad():
         for cell in reader.stack.cells:

@@ -154,8 +154,12 @@ def run(
     found = []
     chosen = asked(claims, level)
     for claim in chosen:
-        with watching() as watch:
-            result = running.run(claim, "quick" if quick else "full", out or results.FOLDER, watch, say)
+        try:
+            with watching() as watch:
+                result = running.run(claim, "quick" if quick else "full", out or results.FOLDER, watch, say)
+        except KeyboardInterrupt:
+            say(f"{claim.id}: stopped; seeds that are done are kept, and the same command goes on with the others")
+            raise
         found.append((claim, result))
         if json:
             show_json({"claim": claim.id, **result.to_json()})

@@ -10,8 +10,6 @@ from ostinato.claims.evidence import Finding, Points
 from ostinato.core.progress import Watch
 
 if TYPE_CHECKING:
-    import torch
-
     from ostinato.claims.training import Reader
 
 HIDDEN, READS, ROWS = 32, 4, 8
@@ -95,16 +93,12 @@ def training(seed: int, updates: int, clip_at: float | None, watch: Watch) -> li
     import torch
 
     from ostinato.claims import sequences
-    from ostinato.claims.training import Plan, fit
+    from ostinato.claims.training import Plan, learn
 
     torch.manual_seed(seed)
     rng, network = np.random.default_rng(seed), stack(EXPLODING, 2)
-
-    def loss(update: int) -> torch.Tensor:
-        task = sequences.adding(rng, ROWS, 40)
-        return torch.nn.functional.mse_loss(network.last(task.inputs)[:, 0], task.targets)
-
-    return fit(network, Plan(updates, RATE, clip_at, "sgd"), loss, watch).losses
+    plan = Plan(updates, RATE, clip_at, "sgd")
+    return learn(network, plan, lambda: sequences.adding(rng, ROWS, 40), watch).losses
 
 
 CLAIM = add(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ostinato.claims.claim import Claim, Figure, Interval, Quantity, Size, Source, Text, add
 from ostinato.claims.evidence import Finding, Points
-from ostinato.claims.statements.serial_time import slope
+from ostinato.claims.timing import slope
 from ostinato.core.progress import Progress, Watch
 
 if TYPE_CHECKING:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Callable
-
 from ostinato.claims.claim import Claim, Figure, Interval, Quantity, Size, Source, Text, add
 from ostinato.claims.evidence import Finding, Points
+from ostinato.claims.timing import least, slope
 from ostinato.core.progress import Progress, Watch
 
 KINDS = ("rnn", "lstm", "gru")
@@ -53,25 +50,6 @@ def measure(size: Size, seed: int, watch: Watch) -> Finding:
     numbers["serial"] = (steps[-1] - steps[0]) / (LENGTHS[size][-1] - LENGTHS[size][0])
     numbers["side by side"] = gain
     return Finding(numbers, {"seconds": curves})
-
-
-def least(work: Callable[[], object], repeats: int) -> float:
-    """The least seconds of processor that the work takes, after a first time that does not count."""
-    work()
-    taken = []
-    for _ in range(repeats):
-        began = time.process_time()
-        work()
-        taken.append(time.process_time() - began)
-    return max(min(taken), 1e-9)
-
-
-def slope(xs: tuple[int, ...], ys: list[float]) -> float:
-    """The power p of y = a x^p that fits best, on logarithms."""
-    x, y = [math.log(value) for value in xs], [math.log(value) for value in ys]
-    mid_x, mid_y = sum(x) / len(x), sum(y) / len(y)
-    across = sum((a - mid_x) ** 2 for a in x)
-    return sum((a - mid_x) * (b - mid_y) for a, b in zip(x, y, strict=True)) / across
 
 
 POWER = Text("growth of time with length: the power p of T^p, {0}", "时间随长度增长：T^p 的幂次 p，{0}")
