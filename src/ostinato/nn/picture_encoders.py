@@ -155,4 +155,4 @@ def block(before: int, after: int) -> nn.Sequential:
 
 def halved(size: int, times: int) -> int:
     """What is left of a size that is halved so often, a half counted whole."""
-    return -(-size // 2**times)
+    return -(-size >> times)
