@@ -128,7 +128,8 @@ def finding(value: float) -> Finding:
     return Finding({"value": value}, {"curve": {"line": ([1, 2], [value, 2 * value])}})
 
 
-def test_a_stopped_run_goes_on_with_the_seeds_that_are_left(tmp_path: Path) -> None:
+def test_a_stopped_run_goes_on_with_the_seeds_that_are_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "source_digest", lambda: "the same")  # while somebody edits it
     asked: list[int] = []
 
     def measure(size: Size, seed: int, watch: Watch) -> Finding:
@@ -144,6 +145,15 @@ def test_a_stopped_run_goes_on_with_the_seeds_that_are_left(tmp_path: Path) -> N
     assert asked == [1, 2, 3, 3]
     assert result.evidence.numbers == {"value": (1.0, 2.0, 3.0)}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["toy.json", "toy.md", "toy.svg"]
+
+
+def test_edited_source_is_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "one.py").write_text("a = 1")
+    monkeypatch.setattr(results, "SOURCE", tmp_path)
+    before = results.source_digest()
+    assert results.source_digest() == before
+    (tmp_path / "one.py").write_text("a = 23")
+    assert results.source_digest() != before
 
 
 def test_seeds_that_other_source_made_are_measured_again(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from ostinato.core.progress import Progress, Watch, unwatched
 from ostinato.core.score import Score
 from ostinato.runs import RunDir
 from ostinato.tasks.language import build
+from ostinato.tasks.language.compare import mix
 from ostinato.tasks.language.evaluate import evaluate
 from ostinato.tasks.language.load import Loaded, load
 from ostinato.tasks.options import Config, ModelOptions
@@ -54,6 +56,11 @@ class Trained:
         found = [event["valid_perplexity"] for event in self.run.events() if event.get("valid_perplexity")]
         return [float(place + 1) for place in range(len(found))], found
 
+    @property
+    def perplexity(self) -> float:
+        """On the test text."""
+        return self.test.perplexity
+
 
 def trained(
     folder: Path, name: str, texts: Texts, model: ModelOptions, train: TrainOptions, watch: Watch = unwatched
@@ -74,3 +81,19 @@ def trained(
         return Trained(run, loaded, evaluate(loaded, ()))
     finally:
         torch.set_num_threads(threads)
+
+
+def best_ngram(folder: Path, texts: Texts, orders: Sequence[int]) -> Trained:
+    """The modified Kneser-Ney model of the order that is best on the validation text, all made in `folder`."""
+    made = [
+        trained(folder, f"ngram-{order}", texts, ModelOptions(kind="ngram", order=order), TrainOptions(threads=1))
+        for order in orders
+    ]
+    return min(made, key=lambda one: evaluate(one.model, (texts.valid,)).nats)
+
+
+def mixed(folder: Path, name: str, members: Sequence[Trained]) -> Trained:
+    """The mixture of two or more models of the same texts, its weights fitted by EM on the validation text."""
+    run = mix([one.run.path for one in members], (), folder / name)
+    loaded = load(run.path)
+    return Trained(run, loaded, evaluate(loaded, ()))

@@ -51,10 +51,10 @@ def page(claim: Claim, found: Mapping[Size, Result]) -> str:
 ADDING = """## For those who add a claim
 
 One file in `src/ostinato/claims/statements/`, named in its `__init__.py`: a `Claim` with its texts in both languages,
-sources that stand in [papers.md](papers.md), quantities with their intervals, figures, and `measure(size, seed, watch)`,
-which returns the numbers and curves of one seed. Write the intervals from the source, before the first run; if one is
-changed later, say so in the text. `exclusive_or.py` is a short one to read first. Then run it both ways
-(`ostinato claims run ID --quick`, `ostinato claims run ID`) and `python docs/generate_claims.py`; the tests of
+sources that stand in [papers.md](papers.md), quantities with their intervals, figures, and
+`measure(size, seed, watch)`, which returns the numbers and curves of one seed. Write the intervals from the source,
+before the first run; if one is changed later, say so in the text. `exclusive_or.py` is a short one to read
+first. Then run it both ways (`ostinato claims run ID --quick`, `ostinato claims run ID`) and `python docs/generate_claims.py`; the tests of
 `tests/test_claims.py` hold for it at once."""
 
 
@@ -163,7 +163,7 @@ def tables(claim: Claim, result: Result, language: Language) -> list[str]:
 def provenance(result: Result, language: Language) -> str:
     """Where and when a result was made."""
     about = result.environment
-    commit = "-" if about["commit"] is None else about["commit"] + (" (changed)" if about["changed"] else "")
+    commit = "-" if about["commit"] is None else about["commit"] + (" with edits" if about["changed"] else "")
     libraries = ", ".join(f"{name} {version}" for name, version in about["libraries"].items())
     facts = (
         f"{of(WORDS[result.size], language)}, {len(result.seeds)} seeds, {result.seconds:.0f} s, {result.began}",
@@ -183,12 +183,12 @@ def table(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 
 def interval(expected: Interval) -> str:
     """An interval as a person writes it."""
-    low, high = expected
+    low, high = (f"{end:.10g}" for end in expected)
     if low == high:
-        return show(low)
-    if math.isinf(high):
-        return f"≥ {show(low)}"
-    return f"≤ {show(high)}" if math.isinf(low) else f"{show(low)} … {show(high)}"
+        return low
+    if math.isinf(expected.high):
+        return f"≥ {low}"
+    return f"≤ {high}" if math.isinf(expected.low) else f"{low} … {high}"
 
 
 def show(value: float) -> str:

@@ -23,6 +23,7 @@ FORMAT = 1
 FOLDER = Path("results/claims")
 """Where results are written and looked for unless told otherwise."""
 
+SOURCE = Path(ostinato.__file__).parent
 LIBRARIES = ("numpy", "torch", "numba")
 
 
@@ -98,10 +99,9 @@ def environment() -> dict[str, Any]:
 
 def commit() -> dict[str, Any]:
     """The commit that this source belongs to."""
-    source = Path(ostinato.__file__).parent
 
     def git(*words: str) -> str:
-        done = subprocess.run(["git", "-C", str(source), *words], capture_output=True, text=True, check=True)
+        done = subprocess.run(["git", "-C", str(SOURCE), *words], capture_output=True, text=True, check=True)
         return done.stdout.strip()
 
     try:
@@ -112,8 +112,7 @@ def commit() -> dict[str, Any]:
 
 def source_digest() -> str:
     """What tells this source from any other, edited or installed: sizes and times of all of its files."""
-    source = Path(ostinato.__file__).parent
-    facts = [(path.relative_to(source).as_posix(), path.stat()) for path in sorted(source.rglob("*.py"))]
+    facts = [(path.relative_to(SOURCE).as_posix(), path.stat()) for path in sorted(SOURCE.rglob("*.py"))]
     listed = "\n".join(f"{name} {about.st_size} {about.st_mtime_ns}" for name, about in facts)
     return hashlib.sha256(listed.encode()).hexdigest()[:16]
 
@@ -152,5 +151,5 @@ def best(results: Mapping[Size, Result]) -> Result | None:
 
 def stored() -> Path:
     """The folder of results in use: of the working directory, else of the repository this source belongs to."""
-    repository = Path(ostinato.__file__).parents[2] / FOLDER
+    repository = SOURCE.parents[1] / FOLDER
     return repository if not FOLDER.is_dir() and repository.is_dir() else FOLDER
