@@ -114,6 +114,9 @@ def test_the_page_shows_the_numbers_and_keeps_its_state(open_page: Any, lab_serv
     assert section.locator(".across span").all_inner_texts() == second["source"]
     assert section.locator(".down span").all_inner_texts() == second["target"]
     canvas = section.get_by_role("img", name="What each word of the answer looked at")
+    strongest = arrays["0/1"].argmax(axis=1)
+    pairs = [f"{word}: {second['source'][place]} " for word, place in zip(second["target"], strongest, strict=True)]
+    assert all(pair in canvas.get_attribute("aria-label") for pair in pairs)
     canvas.focus()
     page.keyboard.press("ArrowRight")
     words, weight = page.locator(".tip").inner_text().splitlines()

@@ -175,6 +175,20 @@ class Lab {
       el("section", { class: "shows", "aria-labelledby": "shows" }, el("h2", { id: "shows" }, this.t("it_shows")),
         this.t("shows").map((text) => el("p", {}, rich(text)))));
   }
+
+  /** The page where there is nothing to show: the text under `key` says what to do. */
+  nothing(key, ...figures) {
+    this.layout({ figures });
+    this.note.hidden = false;
+    this.note.replaceChildren(...rich(this.t(key)));
+    return null;
+  }
+
+  /** A line that names what is not offered, null if all is. @param {{name: string, kind: string}[]} others */
+  leftOut(others) {
+    const runs = others.map(({ name, kind }) => `${name} (${this.t(`kind_${kind}`)})`).join(", ");
+    return runs ? el("p", { class: "small" }, this.t("others", { runs })) : null;
+  }
 }
 
 async function load_texts(lang) {

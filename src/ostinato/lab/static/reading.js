@@ -1,6 +1,6 @@
 // What pages share that let runs read a text: which runs can, a text to begin with, and questions while one types.
 
-import { el, rich } from "./dom.js";
+import { el } from "./dom.js";
 
 export const MOST_TEXT = 4000; // characters that are sent
 const WAIT = 150; // milliseconds without a key, after which a text counts as typed
@@ -20,11 +20,7 @@ export async function readable(lab, fits = () => true) {
     el("summary", {}, lab.t("unusable", { names: left.map(({ name }) => name).join(", ") })),
     el("ul", { class: "diagnoses" }, left.map((run) => el("li", {}, el("strong", {}, run.name), ": ", why(run))))) : null;
   const names = runs.filter(good).map(({ name }) => name);
-  if (!names.length) {
-    lab.layout({ figures: [others] });
-    lab.note.hidden = false;
-    lab.note.replaceChildren(...rich(lab.t("no_readable")));
-  }
+  if (!names.length) lab.nothing("no_readable", others);
   return { names, others };
 }
 

@@ -2,7 +2,7 @@
 
 import { beside, wordMatrix } from "../charts.js";
 import { several, slider, text } from "../controls.js";
-import { el, rich, show } from "../dom.js";
+import { el, show } from "../dom.js";
 
 export const defaults = { runs: [], text: "", beam: 5, pick: 1 };
 const PRESETS = [{}, { beam: 12, pick: 2 }, { beam: 1 }, null];
@@ -15,14 +15,8 @@ export async function draw(lab) {
   const t = lab.t.bind(lab);
   const { runs, others } = await lab.answer("runs");
   const names = runs.map(({ name }) => name);
-  const left = others.length ? el("p", { class: "small" }, t("others",
-    { runs: others.map(({ name, kind }) => `${name} (${t(`kind_${kind}`)})`).join(", ") })) : null;
-  if (!names.length) {
-    lab.layout({ figures: [left].filter(Boolean) });
-    lab.note.hidden = false;
-    lab.note.replaceChildren(...rich(t("none")));
-    return null;
-  }
+  const left = lab.leftOut(others);
+  if (!names.length) return lab.nothing("none", left);
   const alike = runs.filter(({ data, error }) => !error && data === runs.find((run) => !run.error)?.data);
   const preset = (alike.length ? alike : runs).slice(0, MOST).map(({ name }) => name);
   const chosen = () => (state.runs.length ? state.runs : preset);
@@ -33,7 +27,7 @@ export async function draw(lab) {
   const panels = el("div", { class: "pair" });
   lab.layout({ presets: PRESETS, figures: [status, panels],
     controls: [text(lab, "text", { rows: 3 }), offer, slider(lab, "beam", { min: 1, max: 20 }),
-      slider(lab, "pick", { min: 1, max: 20 }), several(lab, "runs", names, (name) => name), left].filter(Boolean) });
+      slider(lab, "pick", { min: 1, max: 20 }), several(lab, "runs", names, (name) => name), left] });
   const made = new Map(); // run -> its panel
   let [found, weights, asked, exampled, examples, waiting] = [[], {}, "", null, [], null];
 
@@ -99,7 +93,7 @@ export async function draw(lab) {
       offer.hidden = !sources.length;
       offer.lastChild.textContent = t("cut", { shown: show(sources.length), total: show(total) });
     }
-    if (examples.includes(state.text)) one.value = state.text;
+    one.value = state.text.trim() ? state.text : examples[0] ?? ""; // none is chosen if another sentence was typed
     return state.text.trim() ? state.text : examples[0] ?? "";
   }
 

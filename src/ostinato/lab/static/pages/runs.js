@@ -15,12 +15,7 @@ export async function draw(lab) {
   const { state } = lab;
   const t = lab.t.bind(lab);
   const names = (await lab.runs()).map(({ name }) => name);
-  if (!names.length) {
-    lab.layout({ figures: [] });
-    lab.note.hidden = false;
-    lab.note.textContent = t("no_runs");
-    return null;
-  }
+  if (!names.length) return lab.nothing("no_runs");
   const chosen = () => (state.runs.length ? state.runs.filter((name) => names.includes(name)) : names.slice(0, MOST));
   const main = plot({ title: t("main_title"), height: 340 });
   const norm = plot({ title: t("norm_title"), height: 200 });

@@ -2,7 +2,7 @@
 
 import { beside, dots, plot, wordMatrix } from "../charts.js";
 import { choice, number, several, slider, text } from "../controls.js";
-import { el, rich, show } from "../dom.js";
+import { el, show } from "../dom.js";
 
 export const defaults = { of: "", which: ["input", "output"], word: "", number: 10, restrict: 0, a: "", b: "", c: "",
   method: "3cosadd", pairs: "", words: "" };
@@ -17,14 +17,8 @@ export async function draw(lab) {
   const { state } = lab;
   const t = lab.t.bind(lab);
   const { sets, others } = await lab.answer("sets");
-  const left = others.length ? el("p", { class: "small" }, t("others",
-    { runs: others.map(({ name, kind }) => `${name} (${t(`kind_${kind}`)})`).join(", ") })) : null;
-  if (!sets.length) {
-    lab.layout({ figures: [left].filter(Boolean) });
-    lab.note.hidden = false;
-    lab.note.replaceChildren(...rich(t("none")));
-    return null;
-  }
+  const left = lab.leftOut(others);
+  if (!sets.length) return lab.nothing("none", left);
   const names = sets.map(({ name }) => name);
   const status = el("p", { class: "small", role: "status" });
   const notes = Object.fromEntries(["near", "solved", "alike", "mapped"].map((key) =>
@@ -44,7 +38,7 @@ export async function draw(lab) {
   lab.layout({ presets: PRESETS,
     controls: [choice(lab, "of", names, Object.fromEntries(names.map((name) => [name, name]))),
       several(lab, "which", MATRICES), slider(lab, "number", { min: 1, max: 50 }), number(lab, "restrict", { min: 0 }),
-      left].filter(Boolean),
+      left],
     figures: [status, heading("near"), text(lab, "word", { rows: 1 }), notes.near, pair(near),
       heading("solved"), el("div", { class: "row" }, ["a", "b", "c"].map((key) => text(lab, key, { rows: 1 }))),
       choice(lab, "method", ["3cosadd", "3cosmul"]), solves, notes.solved, pair(solved),
