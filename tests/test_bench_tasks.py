@@ -32,12 +32,12 @@ from ostinato.tasks.translation.learner import TranslationLearner, new_network
 TINY = TranslateCase("tiny", 60, 16, length=6, tokens=60, pairs=40, dropout=0.0, rate=0.01)
 
 
-def sides(case: TranslateCase = TINY) -> tuple[Encoded, EncoderDecoder, tasks_peer.Seq2Seq]:
+def sides(case: TranslateCase = TINY, hoisted: bool = True) -> tuple[Encoded, EncoderDecoder, tasks_peer.Seq2Seq]:
     """The pairs, our network, and the loop's with its weights."""
     corpus = corpus_of(case)
     encoded = Encoded(corpus, corpus.parts["train"])
     ours = new_network(config_of(case, "fp32", 1), corpus, encoded)
-    theirs = tasks_peer.Seq2Seq(case)
+    theirs = tasks_peer.Seq2Seq(case, hoisted)
     theirs.take(ours)
     return encoded, ours, theirs
 
@@ -58,9 +58,10 @@ def test_pairs_are_drawn_alike_with_lengths_about_the_mean() -> None:
         assert len(said) == len(target) + 1
 
 
-def test_the_loop_is_the_same_network_as_ours() -> None:
+@pytest.mark.parametrize("hoisted", [False, True])
+def test_the_loop_is_the_same_network_as_ours(hoisted: bool) -> None:
     """Same weights, same batch: the same loss, and the same gradient of what both have."""
-    encoded, ours, theirs = sides()
+    encoded, ours, theirs = sides(hoisted=hoisted)
     batch = encoded.batch(np.arange(9), torch.device("cpu"))
     count = float(batch.weight.sum())
     mine = ours.loss(*batch) / count

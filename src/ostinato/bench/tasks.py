@@ -55,9 +55,10 @@ class Bench:
         threads = self.threads if kind == "train" else 1
         return Worker("tasks_ours", {"kind": kind, "case": asdict(case), "threads": threads, **more}, threads)
 
-    def theirs(self, case: TranslateCase) -> Worker:
-        """The PyTorch loop, started."""
-        return Worker("tasks_peer", {"case": asdict(case), "threads": self.threads}, self.threads)
+    def theirs(self, case: TranslateCase, hoisted: bool) -> Worker:
+        """The PyTorch loop in one of its forms, started."""
+        told = {"case": asdict(case), "threads": self.threads, "hoisted": hoisted}
+        return Worker("tasks_peer", told, self.threads)
 
     def joey(self, case: TranslateCase, batches: str) -> Worker:
         """JoeyNMT, started."""
@@ -121,19 +122,22 @@ def found(given: str | None) -> str | None:
 
 
 def trained(bench: Bench) -> Rows:
-    """Training in float32 and in bfloat16 beside the loop in float32."""
+    """Training in float32 and in bfloat16 beside the loop in float32, plain and hoisted."""
     case, name = bench.translator, "train"
+    forms = {f"{PEER}, fp32": False, f"{PEER}, hoisted, fp32": True}
+    peers = list(forms)[:1] if bench.quick else list(forms)
     with ExitStack() as stack:
-        fp32, bf16 = (stack.enter_context(bench.ours("train", case, precision=one)) for one in PRECISIONS)
-        theirs = stack.enter_context(bench.theirs(case))
+        workers = [stack.enter_context(bench.ours("train", case, precision=one)) for one in PRECISIONS]
+        workers += [stack.enter_context(bench.theirs(case, forms[peer])) for peer in peers]
         bench.note(f"{name}: {bench.updates} updates of each from the same weights")
-        losses = [worker.ask(updates=bench.updates)["loss"] for worker in (fp32, bf16, theirs)]
-        for mine in losses[:2]:
+        losses = [worker.ask(updates=bench.updates)["loss"] for worker in workers]
+        for mine in losses:
             check_losses(case.name, mine, losses[2])
-        blocks = by_blocks((fp32, bf16, theirs), bench.effort, noting(bench, name), warm=1)
+        blocks = by_blocks(workers, bench.effort, noting(bench, name), warm=1)
     for precision, mine, loss in zip(PRECISIONS, blocks, losses, strict=False):
-        facts = {"ours_loss": loss, "peer_loss": losses[2], "loss_after_updates": bench.updates}
-        yield compared(bench, name, precision, mine, blocks[2], f"{PEER}, fp32", facts)
+        for peer, theirs, other in zip(peers, blocks[2:], losses[2:], strict=True):
+            facts = {"ours_loss": loss, "peer_loss": other, "loss_after_updates": bench.updates}
+            yield compared(bench, name, precision, mine, theirs, peer, facts)
 
 
 def beside_joeynmt(bench: Bench) -> Rows:

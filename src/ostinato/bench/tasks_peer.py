@@ -1,8 +1,9 @@
 """The straightforward side: `python -m ostinato.bench.tasks_peer SPEC`, driven as serve.py says.
 
-An encoder-decoder with additive attention as PyTorch's users write it: packed sequences, a loop of LSTMCell, masked
-scores, cross-entropy over all steps at once, Adam. The same sizes, weights, masks and batches as ours, which are made
-before the clock runs.
+An encoder-decoder with additive attention as PyTorch's users write it: packed sequences, masked scores, a loop of
+LSTMCell, cross-entropy over all steps at once, Adam. The same sizes, weights, masks and batches as ours, which are made
+before the clock runs. In two forms, of the same numbers: `plain`, in which a step does all that belongs to it, as in
+PyTorch's own tutorial on translation; and `hoisted`, in which what does not hang on the step before is done at once.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from ostinato.tasks.translation.learner import TranslationLearner, new_network
 class Seq2Seq(nn.Module):
     """What PyTorch offers for it, piece by piece; one embedding for sources, targets and the output layer."""
 
-    def __init__(self, case: TranslateCase):
+    def __init__(self, case: TranslateCase, hoisted: bool):
         super().__init__()
-        size, self.outputs = case.size, case.vocabulary
+        size, self.outputs, self.hoisted = case.size, case.vocabulary, hoisted
         self.dropout = nn.Dropout(case.dropout)
         self.embedding = nn.Embedding(case.vocabulary + 2, size)
         self.encoder = nn.LSTM(size, size, batch_first=True, bidirectional=True)
@@ -49,19 +50,33 @@ class Seq2Seq(nn.Module):
         memory, _ = pad_packed_sequence(read, batch_first=True)  # [B, S, 2H]
         mask = torch.arange(memory.shape[1]) < lengths[:, None]
         hidden, cell = torch.tanh(self.bridge(torch.cat([last[0], last[1]], dim=-1))).chunk(2, dim=-1)
-        keys = self.keys(memory)
-        words = self.embedding(inputs)
+        if not self.hoisted:
+            said = []
+            for step in range(inputs.shape[1]):
+                word = self.embedding(inputs[:, step])
+                context = self.attend(hidden, self.keys(memory), memory, mask)
+                hidden, cell = self.cell(torch.cat([self.dropout(word), context], dim=-1), (hidden, cell))
+                said.append(self.score(self.dropout(hidden), context, word))
+            return torch.stack(said, dim=1)
+        keys, words = self.keys(memory), self.embedding(inputs)
         dropped = self.dropout(words)
         outputs, contexts = [], []
         for step in range(inputs.shape[1]):
-            scores = self.vector(torch.tanh(self.query(hidden)[:, None] + keys)).squeeze(-1)
-            weights = scores.masked_fill(~mask, -torch.inf).softmax(dim=-1)
-            context = torch.bmm(weights[:, None], memory).squeeze(1)
+            context = self.attend(hidden, keys, memory, mask)
             hidden, cell = self.cell(torch.cat([dropped[:, step], context], dim=-1), (hidden, cell))
             outputs.append(hidden)
             contexts.append(context)
-        seen = torch.cat([self.dropout(torch.stack(outputs, 1)), torch.stack(contexts, 1), words], dim=-1)
-        features = torch.tanh(self.readout(seen))
+        return self.score(self.dropout(torch.stack(outputs, 1)), torch.stack(contexts, 1), words)
+
+    def attend(self, hidden: Tensor, keys: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
+        """The context [B, 2H] that a state [B, H] sees."""
+        scores = self.vector(torch.tanh(self.query(hidden)[:, None] + keys)).squeeze(-1)
+        weights = scores.masked_fill(~mask, -torch.inf).softmax(dim=-1)
+        return torch.bmm(weights[:, None], memory).squeeze(1)
+
+    def score(self, outputs: Tensor, contexts: Tensor, words: Tensor) -> Tensor:
+        """Scores [..., V] of the next word."""
+        features = torch.tanh(self.readout(torch.cat([outputs, contexts, words], dim=-1)))
         return nn.functional.linear(features, self.embedding.weight[: self.outputs], self.output_bias)
 
     @torch.no_grad()
@@ -102,7 +117,7 @@ def loss_of(model: Seq2Seq, batch: Batch) -> Tensor:
     return nn.functional.cross_entropy(scores.flatten(0, 1), goals.flatten(), ignore_index=-100)
 
 
-def serve(case: TranslateCase, threads: int) -> None:
+def serve(case: TranslateCase, threads: int, hoisted: bool) -> None:
     """Train for ever, in blocks."""
     config, corpus = config_of(case, "fp32", threads), corpus_of(case)
     encoded = Encoded(corpus, corpus.parts["train"])
@@ -110,7 +125,7 @@ def serve(case: TranslateCase, threads: int) -> None:
     listed = TranslationLearner(corpus, ours, config, encoded).batches(0)
     batches = [encoded.batch(listed[number].rows, torch.device("cpu")) for number in range(len(listed))]
     torch.manual_seed(config.train.seed)
-    model = Seq2Seq(case)
+    model = Seq2Seq(case, hoisted)
     model.take(ours)
     model.train()
     optimiser = torch.optim.Adam(model.parameters(), lr=case.rate)
@@ -129,4 +144,4 @@ if __name__ == "__main__":
     spec = json.loads(sys.argv[1])
     torch.set_num_threads(spec["threads"])
     with suppress(Ended):
-        serve(TranslateCase(**spec["case"]), spec["threads"])
+        serve(TranslateCase(**spec["case"]), spec["threads"], spec["hoisted"])
