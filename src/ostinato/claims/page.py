@@ -54,8 +54,8 @@ One file in `src/ostinato/claims/statements/`, named in its `__init__.py`: a `Cl
 sources that stand in [papers.md](papers.md), quantities with their intervals, figures, and
 `measure(size, seed, watch)`, which returns the numbers and curves of one seed. Write the intervals from the source,
 before the first run; if one is changed later, say so in the text. `exclusive_or.py` is a short one to read
-first. Then run it both ways (`ostinato claims run ID --quick`, `ostinato claims run ID`) and `python docs/generate_claims.py`; the tests of
-`tests/test_claims.py` hold for it at once."""
+first. Then run it both ways (`ostinato claims run ID --quick`, `ostinato claims run ID`) and
+`python docs/generate_claims.py`; the tests of `tests/test_claims.py` hold for it at once."""
 
 
 def overview(found: Sequence[tuple[Claim, Mapping[Size, Result]]], folder: str) -> str:

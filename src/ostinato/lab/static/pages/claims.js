@@ -28,8 +28,9 @@ export async function draw(lab) {
       el("p", { class: "small" }, rich(t("where", { folder })))],
   });
 
-  const within = ([low, high]) => (low === null ? `≤ ${show(high, 4)}` : high === null ? `≥ ${show(low, 4)}`
-    : low === high ? show(low, 4) : `${show(low, 4)} … ${show(high, 4)}`);
+  const whole = (end) => String(Number(end.toPrecision(10)));
+  const within = ([low, high]) => (low === null ? `≤ ${whole(high)}` : high === null ? `≥ ${whole(low)}`
+    : low === high ? whole(low) : `${whole(low)} … ${whole(high)}`);
 
   function overview() {
     all.replaceChildren(table(["claim", "says", "level", "size_full", "size_quick"], claims.map((claim) => el("tr", {},
