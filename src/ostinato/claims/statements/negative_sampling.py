@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 VOCABULARIES: dict[Size, tuple[int, ...]] = {"quick": (500, 1000, 2000), "full": (500, 1000, 2000, 4000)}
 NEGATIVES = (5, 10, 20, 40)
-TIMED_WORDS = 6000
+TIMED_WORDS, PASSES = 6000, 30  # passes of negative sampling, which one alone would be over too soon to time
 DIMENSIONS, WINDOW = 32, 2
 CLASSES, MEMBERS = 20, 25  # of the text on which vectors are compared
 WORDS: dict[Size, int] = {"quick": 60_000, "full": 300_000}
@@ -32,11 +32,11 @@ def measure(size: Size, seed: int, watch: Watch) -> Finding:
     for place, words in enumerate(VOCABULARIES[size]):
         text = [[str(word) for word in row] for row in rng.integers(words, size=(TIMED_WORDS // 20, 20))]
         text += [[str(word) for word in range(words)]]  # so that all are there
-        sampled.append(seconds_a_pair(text, seed, loss="negative-sampling", reuse=1))
+        sampled.append(seconds_a_pair(text, seed, PASSES, loss="negative-sampling", reuse=1))
         full.append(seconds_a_pair(text, seed, loss="softmax"))
         watch(Progress("time", 0, 0.5 * (place + 1) / len(VOCABULARIES[size])))
     by_negatives = [
-        seconds_a_pair(text, seed, loss="negative-sampling", reuse=1, negatives=count, epochs=5) for count in NEGATIVES
+        seconds_a_pair(text, seed, PASSES, loss="negative-sampling", reuse=1, negatives=count) for count in NEGATIVES
     ]
     sentences = classed(rng, WORDS[size])
     quality = {loss: purity(trained(sentences, seed, loss)) for loss in ("negative-sampling", "softmax")}
