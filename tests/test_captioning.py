@@ -19,6 +19,7 @@ from ostinato.core.errors import ConfigError, DataError, MismatchError, Ostinato
 from ostinato.core.progress import unwatched
 from ostinato.runs import RunDir
 from ostinato.tasks import working
+from ostinato.tasks.attention_over_picture import DARKEST, lit, spread
 from ostinato.tasks.captioning.answers import captions_of, looked_at
 from ostinato.tasks.captioning.data import moments
 from ostinato.tasks.captioning.options import DataOptions
@@ -216,6 +217,28 @@ def test_attention_is_drawn_over_the_picture(pairs: RunDir, places: RunDir, tmp_
         first = (tmp_path / "seen.png").read_bytes()
         assert cli(["plot", str(run.path), "--attention", item, "--out", str(tmp_path / "seen"), "-q"]) == 0
         assert (tmp_path / "seen.png").read_bytes() == first
+
+
+def test_light_falls_on_the_pixels_that_a_place_was_made_from() -> None:
+    weights = np.arange(6, dtype=np.float32).reshape(2, 3)
+    light = spread(weights, 7, 9)  # two halvings: places of four pixels, the last ones cut
+    assert light.shape == (7, 9)
+    assert [light[row, column] for row, column in ((0, 0), (3, 3), (4, 3), (3, 4), (6, 8), (0, 8))] == [
+        0,
+        0,
+        3,
+        1,
+        5,
+        2,
+    ]
+    colours = np.full((7, 9, 3), 0.8, np.float32)
+    shown = lit(colours, weights)
+    np.testing.assert_allclose(shown[6, 8], 0.8, atol=1e-6)  # where it looked most, as it is
+    np.testing.assert_allclose(shown[0, 0], 0.8 * DARKEST, atol=1e-6)
+    grey = lit(colours[:, :, 0], weights)
+    assert grey.shape == (7, 9, 3)
+    assert grey[6, 8, 0] > grey[6, 8, 2]
+    assert grey[0, 0, 0] < grey[0, 0, 2]
 
 
 def test_a_configuration_trains_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -72,9 +72,16 @@ def lit(picture: NDArray[np.float32], weights: NDArray[np.float32]) -> NDArray[n
 
 
 def spread(weights: NDArray[np.float32], height: int, width: int) -> NDArray[np.float32]:
-    """Weights [rows, columns] over a picture's pixels [height, width], each place over its share."""
+    """Weights [rows, columns] over a picture's pixels [height, width], each place over those it was made from."""
     rows, columns = weights.shape
-    down = np.minimum(np.arange(height) // math.ceil(height / rows), rows - 1)
-    across = np.minimum(np.arange(width) // math.ceil(width / columns), columns - 1)
+    down, across = np.arange(height) // side_of(height, rows), np.arange(width) // side_of(width, columns)
     found: NDArray[np.float32] = weights[np.ix_(down, across)]
     return found
+
+
+def side_of(pixels: int, places: int) -> int:
+    """How many pixels a place has on a side that was halved until so many were left, a half counted whole."""
+    side = 1
+    while math.ceil(pixels / side) > places:
+        side *= 2
+    return side
