@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from ostinato.core.errors import DivergedError
 from ostinato.decode.diversity import distinct, repeated
+from ostinato.lab.bundle import TEXTS
 from ostinato.nn.networks import Network, RecurrentNetwork, networks
 from ostinato.nn.options import ElmanOptions, GRUOptions, LSTMOptions, NPLMOptions
 from ostinato.runs import RunDir
@@ -26,7 +28,9 @@ from ostinato.train.history import STRETCHES, History
 from ostinato.train.learner import Validation, backward
 from ostinato.train.loop import Trainer
 from ostinato.train.monitor import first_not_finite, gradient_norms, probe
+from ostinato.train.near_uniform import CAUSES
 from ostinato.train.options import TrainOptions
+from ostinato.train.probe_rules import GATES
 
 Event = dict[str, Any]
 
@@ -687,3 +691,63 @@ def test_the_first_parameter_not_finite_is_the_cause_and_not_the_first_by_name()
 def test_every_rule_has_a_sentence_that_says_what_it_finds() -> None:
     assert all(rule.__doc__ and rule.__doc__.rstrip().endswith(".") for rule in RULES)
     assert len(set(RULES)) == len(RULES) == 13
+
+
+# --- The same in Chinese --------------------------------------------------------------------------------
+
+LOGS: dict[str, list[Event]] = {
+    "not-finite": [start(), *reports(6.5, 6.0), diverged(220, checkpoint="000200")],
+    "not-finite at once": [start(), diverged(0, what="loss", value="nan", parameter="none")],
+    "loss-near-uniform": [start(), *reports(6.9, 6.9, 6.89)],
+    "loss-near-uniform, no gradient": [start(), *reports(6.9, 6.9, 6.89, norm=0.0)],
+    "loss-near-uniform, frozen": [start(frozen=["a", "b", "c", "d", "e"]), *reports(6.9, 6.9, 6.89)],
+    "loss-near-uniform, dead": [start(), *reports(6.9, 6.9, 6.89), gates("hidden", dead=0.5)],
+    "loss-near-uniform, too large": [start(), *reports(6.5, 9.0, 7.0)],
+    "loss-near-uniform, saturated": [start(), *reports(6.9, 6.9, 6.89), gates("forget", low=0.3, high=0.65)],
+    "loss-near-uniform, few": [start(), *reports(6.9, 6.9, 6.89, every=10), stop(30)],
+    "loss-near-uniform, targets": [start(unigram=None), report(100, 6.9, norm=0.5), *reports(6.9, 6.9, 6.89, norm=0.1)],
+    "context-unused": [start(), *reports(*[5.5] * 12)],
+    "context-unused, short": [start(), *reports(*[5.5] * 5), stop(500)],
+    "loss-rising": [start(), *reports(6.0, 5.0, 4.5, 4.4, 5.1, 5.2, 5.3)],
+    "overfitting": [start(), *(report(100 * n, 5 - n, valid=4.0 + n * 0.1) for n in range(1, 5))],
+    "validation-above-uniform": [start(), *reports(6.0, 5.0, 4.5), report(400, 4.4, valid=8.0)],
+    "exploding-gradients": [start(), *reports(*FALLING, norm=300.0), probed(through_time=[[9.0, 1.0, 0.5]])],
+    "vanishing-gradients": [start(), *reports(*FALLING), probed(through_time=[[1e-9, 1e-6, 1e-4, 0.02]])],
+    "vanishing-gradients by name": [start(), *reports(*FALLING), probed(gradients={"layer 0": 1e-6, "output": 0.2})],
+    "saturated-gates": [start(), *reports(*FALLING), gates("forget", low=0.3, high=0.65)],
+    "saturated-activations": [start(), *reports(*FALLING), gates("hidden", low=0.45, high=0.5)],
+    "dead-units": [start(), *reports(*FALLING), gates("hidden", dead=0.5)],
+    "frozen-parameters": [start(frozen=["a", "b", "c", "d", "e"]), *reports(*FALLING), probed()],
+    "frozen-parameters without gradient": [start(), *reports(*FALLING), *[probed(gradients={"a": 0.0})] * 2],
+    "repetitive-samples": [start(unigram=None), *reports(1.2, 1.1), {"event": "sample", "step": 800, "text": ["a"],
+                           "repeated": 0.9, "distinct": 0.05}],
+}  # fmt: skip
+
+
+def numbers(text: str) -> list[str]:
+    return sorted(re.findall(r"\d+(?:[,.]\d+)*(?:e[+-]?\d+)?%?", text.replace("ln|V|", "")))
+
+
+@pytest.mark.parametrize("case", LOGS)
+def test_a_diagnosis_says_the_same_numbers_in_chinese(case: str) -> None:
+    found = next(one for one in diagnose(LOGS[case]) if one.name == case.split(",")[0].split(" ")[0])
+    for english, chinese in ((found.finding, found.chinese.finding), (found.advice, found.chinese.advice)):
+        assert numbers(chinese) == numbers(english)
+        assert sorted(re.findall(r"--[\w.-]+", chinese)) == sorted(re.findall(r"--[\w.-]+", english))
+        assert re.search("[\u4e00-\u9fff]", chinese)
+        assert chinese == chinese.strip()
+        assert "\n" not in chinese
+    assert re.fullmatch("[\u4e00-\u9fff]+", found.chinese.name)
+
+
+def test_every_rule_and_every_cause_is_said_in_chinese() -> None:
+    found = [one for log in LOGS.values() for one in diagnose(log)]
+    assert {one.name for one in found} == {rule.__name__.replace("_", "-") for rule in RULES}
+    causes = {one.evidence["cause"] for one in found if one.name == "loss-near-uniform"}
+    assert len(causes) == len(CAUSES)
+
+
+def test_the_doctor_and_the_lab_name_units_and_gates_alike() -> None:
+    texts = json.loads((TEXTS / "zh.json").read_text("utf8"))["common"]
+    assert {name: texts[f"part_{name}"] for name in GATES} == GATES
+    assert {f"part_{name}" for name in GATES} == {key for key in texts if key.startswith("part_")} - {"part_cell"}

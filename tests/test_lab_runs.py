@@ -103,6 +103,21 @@ def test_the_page_shows_curves_options_samples_and_follows(open_page: Any, going
     rows.filter(has_text="2.885").wait_for()  # 2 / ln 2
 
 
+def test_the_doctor_speaks_the_language_of_the_page(open_page: Any, going: Path) -> None:
+    write(going, {"event": "diverged", "step": 20, "epoch": 0, "batch": 1, "what": "loss", "value": "nan"})
+    page = open_page("#runs?runs=going")
+    page.locator(".diagnoses").wait_for()
+    assert page.locator(".diagnoses").inner_text() == (
+        "Fault: not finite – the loss became nan in update 21 (epoch 1, batch 2); training stopped; train again with a "
+        "smaller --train.learning-rate, --train.clip norm or a smaller --train.clip-at."
+    )
+    page.get_by_role("button", name="中文").click()
+    page.get_by_text("故障：出现非有限数").wait_for()
+    said = page.locator(".diagnoses").inner_text()
+    assert "损失在第 21 次更新（第 1 轮，第 2 批）变成了 nan；训练已停止。用更小的" in said
+    assert page.locator("main").get_by_text("training stopped").count() == 0
+
+
 def test_runs_are_chosen_by_keyboard_and_kept_in_the_address(open_page: Any) -> None:
     page = open_page("#runs")
     page.get_by_role("region", name="Overview").get_by_role("row", name="kn").wait_for()

@@ -62,7 +62,7 @@ def read_log(path: Path, changed: int, size: int) -> dict[str, Any]:
         "parameters": start.get("parameters"),
         "outputs": start.get("outputs"),
         "curves": curves_of([event for event in events if event.get("event") == "report"]),
-        "diagnoses": [found.to_json() for found in diagnose(events)],
+        "diagnoses": [found.to_json() | {"chinese": found.chinese._asdict()} for found in diagnose(events)],
         "samples": [{"step": event["step"], "text": event["text"]} for event in samples[-MOST_SAMPLES:]],
         "all_samples": len(samples),
     }

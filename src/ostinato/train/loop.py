@@ -18,7 +18,7 @@ from ostinato.core.state import leaves, map_leaves
 from ostinato.runs import RunDir
 from ostinato.train import checkpoint, device, monitor, optimise
 from ostinato.train.average import Average
-from ostinato.train.diagnosis import Diagnosis
+from ostinato.train.diagnosis import Chinese, Diagnosis
 from ostinato.train.doctor import Watcher
 from ostinato.train.flat import Flat
 from ostinato.train.learner import Counted, Learner, Validation, perplexity
@@ -320,4 +320,5 @@ def damaged_checkpoint(name: str, step: int) -> Diagnosis:
         f"checkpoint {name} is truncated or damaged, training goes on from step {step}",
         "nothing but time is lost; check the disk",
         {"checkpoint": name, "step": step},
+        Chinese("检查点损坏", f"检查点 {name} 被截断或损坏，训练从第 {step} 步继续", "损失的只有时间；检查一下磁盘"),
     )

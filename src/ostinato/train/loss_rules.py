@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ostinato.train.diagnosis import Diagnosis, Evidence
+from ostinato.train.diagnosis import Chinese, Diagnosis, Evidence, Words
 from ostinato.train.history import History, mean_loss
 from ostinato.train.near_uniform import NEAR, TARGETS_ADVICE, is_near_uniform
 
@@ -20,6 +20,8 @@ REPEATED = 0.5  # share of 4-grams seen before: up to 0.36 in 1,000 characters o
 DISTINCT = 0.1  # distinct-2: 0.26 and more in the same real texts
 PIECES = 20  # below so many outputs 4-grams repeat by necessity
 
+KINDS = {"loss": "损失", "gradient": "梯度"}  # what may become NaN or Inf
+
 
 def not_finite(history: History) -> Diagnosis | None:
     """NaN or Inf ended the run: in which update, in which batch, in which parameter first."""
@@ -34,15 +36,27 @@ def not_finite(history: History) -> Diagnosis | None:
     evidence |= {"what": event["what"], "parameter": parameter, "value": str(event["value"])}
     if history.recent:
         evidence["gradient_norm"] = history.recent[-1].norm
+    where_zh = "" if parameter == "none" else f"，最先出现在 {parameter}"
+    advice = Words("look for NaN or Inf in the first weights and the data", "检查初始权重和数据里有没有 NaN 或 Inf")
+    if update > 1:
+        advice = Words(
+            "train again with a smaller --train.learning-rate, --train.clip norm or a smaller --train.clip-at",
+            "用更小的 --train.learning-rate、--train.clip norm 或更小的 --train.clip-at 重新训练",
+        )
     return Diagnosis(
         "not-finite",
         "fault",
         f"the {event['what']} became {event['value']} in update {update:,} (epoch {evidence['epoch']}, batch "
         f"{evidence['batch']}){where}; training stopped{saved}",
-        "look for NaN or Inf in the first weights and the data"
-        if update == 1
-        else "train again with a smaller --train.learning-rate, --train.clip norm or a smaller --train.clip-at",
+        advice.en,
         evidence,
+        Chinese(
+            "出现非有限数",
+            f"{KINDS.get(event['what'], event['what'])}在第 {update:,} 次更新（第 {evidence['epoch']} 轮，第 "
+            f"{evidence['batch']} 批）变成了 {event['value']}{where_zh}；训练已停止"
+            f"{'，此前保存的仍然可用' if saved else ''}",
+            advice.zh,
+        ),
     )
 
 
@@ -58,16 +72,28 @@ def context_unused(history: History) -> Diagnosis | None:
         return None
     if history.last is not None and history.last.valid < AROUND[0] * unigram:
         return None  # dropout can keep the training loss up
+    advice = Words(
+        f"{TARGETS_ADVICE.en}; if it is, change the learning rate", f"{TARGETS_ADVICE.zh}；若确实如此，换一个学习率"
+    )
+    if history.step < PLATEAU:
+        advice = Words(
+            "train longer first: word models stay here for some hundred updates",
+            "先多训练一会儿：词模型会在这里停留几百次更新",
+        )
     return Diagnosis(
         "context-unused",
         "warning",
         f"after {history.step:,} updates the training loss stays at {now:.2f} nats, the entropy of single tokens "
         f"without context ({unigram:.2f}), though the gradient norm is {history.recent[-1].norm:.2g}: the context "
         "is not used",
-        "train longer first: word models stay here for some hundred updates"
-        if history.step < PLATEAU
-        else f"{TARGETS_ADVICE}; if it is, change the learning rate",
+        advice.en,
         {"loss": now, "unigram_nats": unigram, "fall": before - now, "gradient_norm": history.recent[-1].norm},
+        Chinese(
+            "没有用到上文",
+            f"{history.step:,} 次更新之后，训练损失停在 {now:.2f} 奈特，即不看上文时单个词元的熵（{unigram:.2f}），"
+            f"而梯度范数仍有 {history.recent[-1].norm:.2g}：上文没有用上",
+            advice.zh,
+        ),
     )
 
 
@@ -85,6 +111,11 @@ def loss_rising(history: History) -> Diagnosis | None:
         f"the training loss rose from {lowest.loss:.2f} nats at step {lowest.step:,} to {now:.2f} or more",
         "train again with a smaller --train.learning-rate or --train.clip-at; the best weights so far are kept",
         {"lowest": lowest.loss, "lowest_step": lowest.step, "loss": now, "rise": now - lowest.loss},
+        Chinese(
+            "损失回升",
+            f"训练损失从第 {lowest.step:,} 步的 {lowest.loss:.2f} 奈特升到 {now:.2f} 或更高",
+            "用更小的 --train.learning-rate 或 --train.clip-at 重新训练；到目前为止最好的权重已保留",
+        ),
     )
 
 
@@ -104,6 +135,12 @@ def overfitting(history: History) -> Diagnosis | None:
         "stop early with --train.patience 2, raise --model.dropout, or make the model smaller; the best weights "
         "are kept",
         {"best_step": best.step, "step": last.step, "rise": rise, "fall": gain, "valid_loss": last.valid},
+        Chinese(
+            "过拟合",
+            f"从第 {best.step:,} 步到第 {last.step:,} 步，验证损失上升了 {rise:.2f} 奈特（{best.valid:.2f} 到 "
+            f"{last.valid:.2f}），训练损失却下降了 {gain:.2f}（{best.train:.2f} 到 {last.train:.2f}）",
+            "用 --train.patience 2 提前停止，增大 --model.dropout，或者把模型改小；最好的权重已保留",
+        ),
     )
 
 
@@ -122,6 +159,11 @@ def validation_above_uniform(history: History) -> Diagnosis | None:
         "check that both texts were prepared in the same way; a recurrence that grows does this too: "
         "lower the learning rate or take an LSTM or GRU",
         {"valid_loss": last.valid, "loss": last.train, "uniform": uniform, "step": last.step},
+        Chinese(
+            "验证损失高于均匀猜测",
+            f"验证损失是 {last.valid:.2f} 奈特，高于 ln|V| = {uniform:.2f}，而训练损失是 {last.train:.2f}",
+            "检查两份文本是否以同样的方式预处理；不断放大的循环也会这样：降低学习率，或改用 LSTM 或 GRU",
+        ),
     )
 
 
@@ -140,4 +182,10 @@ def repetitive_samples(history: History) -> Diagnosis | None:
         "sample at temperature 1 instead of greedily, forbid repeated n-grams, train longer, or look for repeated "
         "lines in the training text",
         {"repeated": repeated, "distinct": distinct, "step": history.sample["step"]},
+        Chinese(
+            "样例重复",
+            f"第 {history.sample['step']:,} 步的样例中，{repeated:.0%} 的 4 元组在同一样例里出现过，二元组只有 "
+            f"{distinct:.0%} 互不相同",
+            "生成时不用贪心，而用温度 1，禁止重复的 n 元组，训练更久，或检查训练文本里有没有重复的行",
+        ),
     )

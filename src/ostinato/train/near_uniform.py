@@ -6,7 +6,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import TypeAlias
 
-from ostinato.train.diagnosis import Diagnosis
+from ostinato.train.diagnosis import Chinese, Diagnosis, Words
 from ostinato.train.history import History
 from ostinato.train.probe_rules import (
     DEAD,
@@ -39,9 +39,15 @@ def loss_near_uniform(history: History) -> Diagnosis | None:
         "loss-near-uniform",
         "fault",
         f"the training loss is {loss:.2f} nats after {history.step:,} updates, ln|V| = {uniform:.2f} is what guessing "
-        f"evenly costs: {why}",
-        advice,
+        f"evenly costs: {why.en}",
+        advice.en,
         {"cause": cause, "loss": loss, "uniform": uniform, "step": history.step, "fall": fall(history)},
+        Chinese(
+            "损失接近均匀猜测",
+            f"{history.step:,} 次更新之后，训练损失是 {loss:.2f} 奈特，而均匀猜测的损失就是 ln|V| = {uniform:.2f}："
+            f"{why.zh}",
+            advice.zh,
+        ),
     )
 
 
@@ -60,7 +66,7 @@ def fall(history: History) -> float:
     return history.stretches[0].loss - history.loss
 
 
-Cause: TypeAlias = tuple[str, str, str] | None  # its name, why the numbers point to it, what to do
+Cause: TypeAlias = tuple[str, Words, Words] | None  # its name, why the numbers point to it, what to do
 
 
 def no_gradient_cause(history: History) -> Cause:
@@ -68,20 +74,28 @@ def no_gradient_cause(history: History) -> Cause:
         return None
     return (
         "no-gradient",
-        "every gradient is 0",
-        "check that the loss depends on the parameters: no detach, no empty mask",
+        Words("every gradient is 0", "所有梯度都是 0"),
+        Words(
+            "check that the loss depends on the parameters: no detach, no empty mask",
+            "检查损失是否依赖于参数：没有 detach，掩码不为空",
+        ),
     )
 
 
 def frozen_cause(history: History) -> Cause:
     names = still_parameters(history)
-    return ("frozen-parameters", f"no training of {listed(names)}", FROZEN_ADVICE) if names else None
+    if not names:
+        return None
+    named = listed(names)
+    return "frozen-parameters", Words(f"no training of {named.en}", f"没有参与训练的是{named.zh}"), FROZEN_ADVICE
 
 
 def dead_cause(history: History) -> Cause:
     if not (worst := most_dead(history)) or worst[0] < DEAD:
         return None
-    return "dead-units", f"{worst[0]:.0%} of the units of {worst[1]} never fire", DEAD_ADVICE
+    share, where = worst
+    why = Words(f"{share:.0%} of the units of {where.en} never fire", f"{where.zh}有 {share:.0%} 的单元从不激活")
+    return "dead-units", why, DEAD_ADVICE
 
 
 def too_large_cause(history: History) -> Cause:
@@ -89,20 +103,33 @@ def too_large_cause(history: History) -> Cause:
     jump = sum(abs(b - a) for a, b in pairwise(losses)) / max(1, len(losses) - 1)
     if history.loss < ABOVE * uniform and jump < JUMP * uniform:
         return None
-    why = f"it jumps by {jump:.2f} nats from report to report at a learning rate of {peak_rate(history):g}, too large"
-    return "learning-rate-too-large", why, "divide --train.learning-rate by 10, or warm up with --train.warmup"
+    why = Words(
+        f"it jumps by {jump:.2f} nats from report to report at a learning rate of {peak_rate(history):g}, too large",
+        f"两次报告之间平均跳动 {jump:.2f} 奈特，学习率 {peak_rate(history):g} 太大了",
+    )
+    advice = Words(
+        "divide --train.learning-rate by 10, or warm up with --train.warmup",
+        "把 --train.learning-rate 除以 10，或用 --train.warmup 预热",
+    )
+    return "learning-rate-too-large", why, advice
 
 
 def saturated_cause(history: History) -> Cause:
     if not (worst := most_saturated(history)) or worst[0] < SATURATED:
         return None
-    return "saturated", f"{worst[0]:.0%} of the values of {worst[1]} are at the ends of their range", SATURATED_ADVICE
+    share, where = worst
+    why = Words(
+        f"{share:.0%} of the values of {where.en} are at the ends of their range",
+        f"{where.zh}有 {share:.0%} 的取值处在两端",
+    )
+    return "saturated", why, SATURATED_ADVICE
 
 
 def few_updates_cause(history: History) -> Cause:
     if history.step >= FEW:
         return None
-    return "too-few-updates", f"{history.step} updates are too few to tell more", "train longer: more --train.epochs"
+    why = Words(f"{history.step} updates are too few to tell more", f"{history.step} 次更新太少，看不出更多")
+    return "too-few-updates", why, Words("train longer: more --train.epochs", "训练更久：增大 --train.epochs")
 
 
 def too_small_cause(history: History) -> Cause:
@@ -110,15 +137,24 @@ def too_small_cause(history: History) -> Cause:
     has_gap = history.unigram is not None and history.unigram < (1 - NEAR) * (history.uniform or 0.0)
     if not has_gap and now < UNMOVED * first:
         return None
-    why = (
+    why = Words(
         f"the loss fell by only {fall(history):.3f} nats and the gradient norm is still {now:.2g} (first {first:.2g}), "
-        f"so the parameters hardly move at a learning rate of {peak_rate(history):.1g}, too small"
+        f"so the parameters hardly move at a learning rate of {peak_rate(history):.1g}, too small",
+        f"损失只下降了 {fall(history):.3f} 奈特，梯度范数仍有 {now:.2g}（起初 {first:.2g}），可见参数几乎没有移动，"
+        f"学习率 {peak_rate(history):.1g} 太小了",
     )
-    return "learning-rate-too-small", why, "multiply --train.learning-rate by 10"
+    return (
+        "learning-rate-too-small",
+        why,
+        Words("multiply --train.learning-rate by 10", "把 --train.learning-rate 乘以 10"),
+    )
 
 
 def targets_cause(history: History) -> Cause:
-    why = f"the gradient norm fell to {history.recent[-1].norm:.2g}, so nothing in the inputs tells the targets"
+    why = Words(
+        f"the gradient norm fell to {history.recent[-1].norm:.2g}, so nothing in the inputs tells the targets",
+        f"梯度范数降到了 {history.recent[-1].norm:.2g}，可见输入里没有任何东西能说明目标",
+    )
     return "targets", why, TARGETS_ADVICE
 
 
@@ -132,8 +168,14 @@ CAUSES: list[Callable[[History], Cause]] = [
     too_small_cause,
     targets_cause,
 ]
-FROZEN_ADVICE = "set requires_grad to True, and check that the loss depends on them"
-TARGETS_ADVICE = "check that the target at each place is the input at the next one, in the same row and document"
+FROZEN_ADVICE = Words(
+    "set requires_grad to True, and check that the loss depends on them",
+    "把 requires_grad 设为 True，并检查损失是否依赖于它们",
+)
+TARGETS_ADVICE = Words(
+    "check that the target at each place is the input at the next one, in the same row and document",
+    "检查每个位置的目标是否就是同一行、同一文档里下一个位置的输入",
+)
 
 
 def peak_rate(history: History) -> float:

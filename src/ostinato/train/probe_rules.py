@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ostinato.train.diagnosis import Diagnosis, Evidence
+from ostinato.train.diagnosis import Chinese, Diagnosis, Evidence, Words
 from ostinato.train.history import History
 
 EXPLODED = 50.0  # gradient norm of a mean loss: measured 0.1-4 when healthy, 50-1e17 when broken
@@ -20,8 +20,14 @@ SHALLOW = 1e-4  # gradient of a parameter over the largest: measured 8e-3 and mo
 SATURATED = 0.9  # share of a gate's values at the ends: up to 0.84 early in healthy word models, 0.95-1 when broken
 DEAD = 0.4  # share of relu units that never fire: measured up to 0.01 when healthy
 DEAD_LAYER = 0.9  # share at which a layer passes nothing on
-DEAD_ADVICE = "use a smaller learning rate or another activation, and do not start biases far below 0"
-SATURATED_ADVICE = "start with smaller weights, use a smaller learning rate, or --train.weight-decay"
+DEAD_ADVICE = Words(
+    "use a smaller learning rate or another activation, and do not start biases far below 0",
+    "用更小的学习率或别的激活函数，偏置的初值不要远低于 0",
+)
+SATURATED_ADVICE = Words(
+    "start with smaller weights, use a smaller learning rate, or --train.weight-decay",
+    "用更小的初始权重、更小的学习率，或者 --train.weight-decay",
+)
 
 
 def exploding_gradients(history: History) -> Diagnosis | None:
@@ -34,20 +40,29 @@ def exploding_gradients(history: History) -> Diagnosis | None:
     clipped = history.clipped / max(1, history.reports)
     parts = []
     if norm > EXPLODED:
-        parts.append(f"the gradient norm is {norm:.3g} ({history.recent[-1].clipped:.3g} after clipping)")
+        after = history.recent[-1].clipped
+        en = f"the gradient norm is {norm:.3g} ({after:.3g} after clipping)"
+        parts.append(Words(en, f"梯度范数是 {norm:.3g}（裁剪后 {after:.3g}）"))
     if growth > GROWTH:
-        parts.append(f"{back} steps back in time the gradient of layer {layer + 1} is {growth:.3g} times the newest")
+        en = f"{back} steps back in time the gradient of layer {layer + 1} is {growth:.3g} times the newest"
+        parts.append(Words(en, f"往回 {back} 步，第 {layer + 1} 层的梯度是最新一步的 {growth:.3g} 倍"))
     evidence: Evidence = {"gradient_norm": norm, "clipped_share": clipped, "growth": growth, "steps_back": back}
     if largest := largest_gradient(history):
-        parts.append(f"the largest gradient is in {largest[0]}")
+        parts.append(Words(f"the largest gradient is in {largest[0]}", f"最大的梯度在 {largest[0]}"))
         evidence["parameter"] = largest[0]
     return Diagnosis(
         "exploding-gradients",
         "fault" if norm > EXPLODED else "warning",
-        f"{'; '.join(parts)}; {clipped:.0%} of the reports were clipped",
+        f"{'; '.join(part.en for part in parts)}; {clipped:.0%} of the reports were clipped",
         "clip with --train.clip norm, start with smaller recurrent weights (--model.recurrent-init orthogonal), "
         "lower the learning rate, or take tanh units, an LSTM or a GRU",
         evidence,
+        Chinese(
+            "梯度爆炸",
+            f"{'；'.join(part.zh for part in parts)}；{clipped:.0%} 的报告经过裁剪",
+            "用 --train.clip norm 裁剪，用更小的循环初始权重（--model.recurrent-init orthogonal），降低学习率，或改用 "
+            "tanh 单元、LSTM 或 GRU",
+        ),
     )
 
 
@@ -74,60 +89,74 @@ def vanishing_gradients(history: History) -> Diagnosis | None:
     return Diagnosis(
         "vanishing-gradients",
         "warning",
-        f"the gradient of {what} is {ratio:.1g} times that of {beside}: next to nothing is learnt there",
+        f"the gradient of {what.en} is {ratio:.1g} times that of {beside.en}: next to nothing is learnt there",
         "take an LSTM or GRU, --model.recurrent-init orthogonal, fewer layers or --model.residual, and look for "
         "saturated units",
-        {"where": what, "ratio": ratio},
+        {"where": what.en, "ratio": ratio},
+        Chinese(
+            "梯度消失",
+            f"{what.zh}的梯度只有{beside.zh}的 {ratio:.1g} 倍：那里几乎学不到东西".lstrip(),
+            "改用 LSTM 或 GRU、--model.recurrent-init orthogonal、更少的层数或 --model.residual，并检查单元是否饱和",
+        ),
     )
 
 
-def faded_steps(history: History) -> Iterator[tuple[float, str, str]]:
+def faded_steps(history: History) -> Iterator[tuple[float, Words, Words]]:
     """Layers whose gradient is gone BACK steps before the newest; a layer of dead units is told elsewhere."""
     for layer, norms in enumerate(history.probe.get("through_time", [])):
         if len(norms) <= BACK or norms[-1] <= 0 or dead_share(history, layer) >= DEAD_LAYER:
             continue
         ratio = norms[-1 - BACK] / norms[-1]
         if ratio < FADED:
-            yield ratio, f"layer {layer + 1} {BACK} steps back in time", "the newest step"
+            where = Words(f"layer {layer + 1} {BACK} steps back in time", f"第 {layer + 1} 层往回 {BACK} 步处")
+            yield ratio, where, Words("the newest step", "最新一步")
 
 
-def faded_parameters(history: History) -> Iterator[tuple[float, str, str]]:
+def faded_parameters(history: History) -> Iterator[tuple[float, Words, Words]]:
     """Parameters whose gradient is not 0 but next to nothing beside the largest."""
     largest = largest_gradient(history)
     for name, norm in history.probe.get("gradients", {}).items():
         if largest and 0 < norm < SHALLOW * largest[1]:
-            yield norm / largest[1], name, largest[0]
+            yield norm / largest[1], Words(name, f" {name} "), Words(largest[0], f" {largest[0]} ")
 
 
 def saturated_gates(history: History) -> Diagnosis | None:
     """Gates at 0 or 1: their derivative is next to nothing."""
-    return _saturated("saturated-gates", most_saturated(history, units=False), "0 or 1")
+    return _saturated("saturated-gates", "门饱和", most_saturated(history, units=False), Words("0 or 1", "0 或 1"))
 
 
 def saturated_activations(history: History) -> Diagnosis | None:
     """Tanh units beyond 0.99: their derivative is next to nothing."""
-    return _saturated("saturated-activations", most_saturated(history, units=True), "-1 or 1")
+    worst = most_saturated(history, units=True)
+    return _saturated("saturated-activations", "激活值饱和", worst, Words("-1 or 1", "-1 或 1"))
 
 
-def _saturated(name: str, worst: tuple[float, str] | None, ends: str) -> Diagnosis | None:
+def _saturated(name: str, name_zh: str, worst: tuple[float, Words] | None, ends: Words) -> Diagnosis | None:
     if worst is None or worst[0] < SATURATED:
         return None
     share, where = worst
-    finding = f"{share:.0%} of the values of the {where} are within 0.01 of {ends}"
-    return Diagnosis(name, "warning", finding, SATURATED_ADVICE, {"where": where, "share": share})
+    finding = f"{share:.0%} of the values of the {where.en} are within 0.01 of {ends.en}"
+    chinese = Chinese(name_zh, f"{where.zh}有 {share:.0%} 的取值离 {ends.zh} 不到 0.01", SATURATED_ADVICE.zh)
+    return Diagnosis(name, "warning", finding, SATURATED_ADVICE.en, {"where": where.en, "share": share}, chinese)
 
 
 UNITS = ("candidate", "hidden")  # activations in (-1, 1), or relu; all others are gates in (0, 1)
+GATES = {
+    "hidden": "隐藏状态", "candidate": "候选值", "input": "输入门", "forget": "遗忘门", "output": "输出门",
+    "reset": "重置门", "update": "更新门", "keep": "保留比例", "write": "写入比例",
+}  # fmt: skip
+"""What the lab's pages call units and gates in Chinese."""
 
 
-def activations(history: History) -> Iterator[tuple[str, str, int, dict[str, float]]]:
+def activations(history: History) -> Iterator[tuple[Words, str, int, dict[str, float]]]:
     """Name to show, gate, layer and shares of every activation of the last probe."""
     for layer, gates in enumerate(history.probe.get("activations", [])):
         for gate, shares in gates.items():
-            yield f"{gate} {'units' if gate in UNITS else 'gates'} of layer {layer + 1}", gate, layer, shares
+            en = f"{gate} {'units' if gate in UNITS else 'gates'} of layer {layer + 1}"
+            yield Words(en, f"第 {layer + 1} 层的{GATES.get(gate, gate)}"), gate, layer, shares
 
 
-def most_saturated(history: History, units: bool | None = None) -> tuple[float, str] | None:
+def most_saturated(history: History, units: bool | None = None) -> tuple[float, Words] | None:
     """Share at the ends and name to show of the most saturated gate, tanh unit (`units`), or either (None)."""
     shares = [
         (share["low"] + share["high"], where)
@@ -137,7 +166,7 @@ def most_saturated(history: History, units: bool | None = None) -> tuple[float, 
     return max(shares, default=None)
 
 
-def most_dead(history: History) -> tuple[float, str] | None:
+def most_dead(history: History) -> tuple[float, Words] | None:
     """Share of dead units and name to show of the deadest activation."""
     return max(((shares["dead"], where) for where, _, _, shares in activations(history)), default=None)
 
@@ -156,9 +185,10 @@ def dead_units(history: History) -> Diagnosis | None:
     return Diagnosis(
         "dead-units",
         "fault" if share >= DEAD_LAYER else "warning",
-        f"{share:.0%} of the {where} never fire",
-        DEAD_ADVICE,
-        {"where": where, "share": share},
+        f"{share:.0%} of the {where.en} never fire",
+        DEAD_ADVICE.en,
+        {"where": where.en, "share": share},
+        Chinese("死单元", f"{where.zh}有 {share:.0%} 的单元从不激活", DEAD_ADVICE.zh),
     )
 
 
@@ -168,13 +198,19 @@ def frozen_parameters(history: History) -> Diagnosis | None:
     if not names:
         return None
     told = [name for name in names if name in history.start.get("frozen", [])]
-    why = "set not to train (requires_grad is False)" if told == names else "without any gradient"
+    meant, named = told == names, listed(names)
+    why = Words("without any gradient", "没有任何梯度")
+    advice = Words("check that the loss depends on them", "检查损失是否依赖于它们")
+    if meant:
+        why = Words("set not to train (requires_grad is False)", "被设为不训练（requires_grad 是 False）")
+        advice = Words("set requires_grad to True unless this is meant", "如果不是有意如此，把 requires_grad 设为 True")
     return Diagnosis(
         "frozen-parameters",
-        "warning" if told == names else "fault",
-        f"{listed(names)}: {why}",
-        "set requires_grad to True unless this is meant" if told == names else "check that the loss depends on them",
+        "warning" if meant else "fault",
+        f"{named.en}: {why.en}",
+        advice.en,
         {"parameters": ", ".join(names), "count": len(names)},
+        Chinese("参数不训练", f"{named.zh}：{why.zh}", advice.zh),
     )
 
 
@@ -187,8 +223,10 @@ def still_parameters(history: History) -> list[str]:
     return names + sorted((history.silent or set()) - set(names))
 
 
-def listed(names: list[str]) -> str:
+def listed(names: list[str]) -> Words:
     """A few names in words."""
-    if len(names) > 3:
-        return f"{', '.join(names[:3])} and {len(names) - 3} more parameters"
-    return f"parameter{'s' * (len(names) > 1)} {', '.join(names)}"
+    first, more = names[:3], len(names) - 3
+    zh = f"参数 {'、'.join(first)}"
+    if more > 0:
+        return Words(f"{', '.join(first)} and {more} more parameters", f"{zh} 等（另有 {more} 个）")
+    return Words(f"parameter{'s' * (len(names) > 1)} {', '.join(names)}", zh)

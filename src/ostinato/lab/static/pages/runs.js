@@ -81,9 +81,11 @@ export async function draw(lab) {
         cell(show(run.parameters)), el("td", { "data-value": best }, Number.isFinite(best) ? show(Math.exp(best), 4) : "–"));
     }), false));
     const told = (run) => el("div", {}, el("h3", {}, run.name),
-      el("ul", { class: "diagnoses" }, run.diagnoses.map(({ severity, name, finding, advice }) =>
-      el("li", {}, el("strong", { class: severity }, `${t(severity)}: ${name.replaceAll("_", " ")}. `),
-        el("span", { lang: "en" }, `${finding} ${advice}`)))));
+      el("ul", { class: "diagnoses" }, run.diagnoses.map(({ severity, chinese, ...english }) => {
+      const words = lab.lang === "zh" ? chinese : english;
+      return el("li", {}, el("strong", { class: severity }, t("labelled", { what: t(severity) }),
+        words.name.replaceAll("-", " ")), t("diagnosis", words));
+    })));
     const well = (key, runs) => (runs.length ? el("p", {}, el("strong", {}, runs.map(({ name }) => name).join(", ")),
       ` – ${t(key)}`) : null);
     const silent = found.filter((run) => !run.diagnoses.length);
