@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ostinato.claims.language import Texts, Trained, best_ngram, mixed, trained
 from ostinato.claims.parts import watches
+from ostinato.claims.statements import fixed_vector
 from ostinato.core.progress import Progress
 from ostinato.tasks.language.evaluate import evaluate
 from ostinato.tasks.options import ModelOptions
@@ -78,3 +82,24 @@ def test_the_watches_of_parts_tell_the_whole() -> None:
         (9, 0, "one"),
         (7, 1, "two"),
     ]
+
+
+words = st.lists(st.integers(0, 19), max_size=20)
+
+
+@given(words)
+def test_even_words_go_behind_the_odd_ones_that_follow_them(source: list[int]) -> None:
+    """By a regular expression: e stands for an even word, o for an odd one."""
+    marks = "".join("o" if word % 2 else "e" for word in source)
+    places = list(range(len(source)))
+    for found in re.finditer("eo", marks):
+        places[found.start() : found.end()] = [found.start() + 1, found.start()]
+    assert fixed_vector.reordered(source) == [source[place] for place in places]
+
+
+def test_pairs_have_the_lengths_asked_for(tmp_path: Path) -> None:
+    files = fixed_vector.written(tmp_path, "some", np.random.default_rng(2), 200, (3, 5))
+    sources, targets = (Path(file).read_text("utf8").splitlines() for file in files)
+    assert {len(line.split()) for line in sources} == {3, 4, 5}
+    for source, target in zip(sources, targets, strict=True):
+        assert sorted(source.replace("s", "t").split()) == sorted(target.split())

@@ -10,6 +10,7 @@ sequences   generated tasks with long lags
 training    one small trainer for them, on the product's cells and optimiser
 recurrences gradients through many steps
 language    language models on the embedded corpus (corpus), by the product's own tasks
+tasks       sequence tasks, by the product's own loop
 parts       progress of a measurement made of parts
 timing      seconds of processor, and how they grow
 statements  the claims, one file each
