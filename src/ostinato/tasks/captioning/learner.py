@@ -17,6 +17,7 @@ from ostinato.tasks.captioning.measures import measured
 from ostinato.tasks.captioning.options import Config
 from ostinato.tasks.learning import TaskBatches, TaskLearner
 from ostinato.tasks.translation.answers import Asking
+from ostinato.tasks.translation.learner import counts_of, unigram_nats
 from ostinato.tasks.translation.measures import NAMES
 from ostinato.text.bucket import Places, cut
 from ostinato.train.device import device_of
@@ -44,10 +45,8 @@ class CaptionLearner(TaskLearner):
 
     def start_event(self) -> dict[str, Any]:
         """Adds `outputs` and `unigram_nats`, what knowing only how frequent each piece is would cost."""
-        counts = counts_of(self.train, self.network.outputs)
-        shares = counts[counts > 0] / counts.sum()
-        unigram = float(-(shares * np.log(shares)).sum())
-        return {**super().start_event(), "outputs": self.network.outputs, "unigram_nats": unigram}
+        counts = counts_of(self.train.targets, self.network.outputs)
+        return {**super().start_event(), "outputs": self.network.outputs, "unigram_nats": unigram_nats(counts)}
 
     def batches(self, epoch: int) -> TaskBatches:
         """The shuffled batches of an epoch, of captions of any lengths: of one length, they would tell when to stop."""
@@ -86,15 +85,10 @@ def loss_of(captioner: Captioner, encoded: Encoded, rows: int) -> float:
     return nats / max(1, int(lengths.sum()))
 
 
-def counts_of(encoded: Encoded, outputs: int) -> Places:
-    """How often each piece stands in the captions [outputs], the stop symbol once in each."""
-    return np.bincount(np.concatenate(encoded.targets), minlength=outputs).astype(np.int64)
-
-
 def new_network(config: Config, corpus: Corpus, train: Encoded) -> CaptionNetwork:
     """The network of a configuration on its device, drawn with its seed, for the channels of the training data."""
     torch.manual_seed(config.train.seed)
-    network = make_network(corpus, config.model, counts_of(train, corpus.target.vocabulary.outputs))
+    network = make_network(corpus, config.model, counts_of(train.targets, corpus.target.vocabulary.outputs))
     mean, deviation = moments(corpus.parts["train"])
     network.encoder.standardise(torch.from_numpy(mean).float(), torch.from_numpy(deviation).float())
     return network.to(device_of(config.train))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ostinato.core.vocabulary import Ids
 from ostinato.nn.encoder_decoder import EncoderDecoder
 from ostinato.nn.lm import evaluating
 from ostinato.nn.translator import Translator
@@ -67,10 +69,8 @@ class TranslationLearner(TaskLearner):
 
     def start_event(self) -> dict[str, Any]:
         """Adds `outputs` and `unigram_nats`, what knowing only how frequent each piece is would cost."""
-        counts = counts_of(self.train, self.network.outputs)
-        shares = counts[counts > 0] / counts.sum()
-        unigram = float(-(shares * np.log(shares)).sum())
-        return {**super().start_event(), "outputs": self.network.outputs, "unigram_nats": unigram}
+        counts = counts_of(self.train.targets, self.network.outputs)
+        return {**super().start_event(), "outputs": self.network.outputs, "unigram_nats": unigram_nats(counts)}
 
     def batches(self, epoch: int) -> SampledBatches:
         """The shuffled batches of an epoch; the same for the same seed."""
@@ -122,13 +122,19 @@ def loss_of(network: EncoderDecoder, encoded: Encoded, asking: Asking) -> float:
     return nats / max(1, int(lengths[:, 1].sum()))
 
 
-def counts_of(encoded: Encoded, outputs: int) -> Places:
-    """How often each piece stands in the targets [outputs], the stop symbol once in each."""
-    return np.bincount(np.concatenate(encoded.targets), minlength=outputs).astype(np.int64)
+def counts_of(targets: Sequence[Ids], outputs: int) -> Places:
+    """How often each piece stands in targets that end with the stop symbol [outputs]."""
+    return np.bincount(np.concatenate(targets), minlength=outputs).astype(np.int64)
+
+
+def unigram_nats(counts: Places) -> float:
+    """The entropy of pieces that stand so often: the loss of knowing no more than that."""
+    shares = counts[counts > 0] / counts.sum()
+    return float(-(shares * np.log(shares)).sum())
 
 
 def new_network(config: Config, corpus: Corpus, train: Encoded) -> EncoderDecoder:
     """The network of a configuration on its device, drawn with its seed."""
     torch.manual_seed(config.train.seed)
-    counts = counts_of(train, corpus.target.vocabulary.outputs)
+    counts = counts_of(train.targets, corpus.target.vocabulary.outputs)
     return make_network(corpus, config.model.network, counts).to(device_of(config.train))
