@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ostinato.claims.language import Texts, Trained, best_ngram, mixed, trained
 from ostinato.claims.parts import watches
-from ostinato.claims.statements import fixed_vector
+from ostinato.claims.statements import fixed_vector, pretraining_helps
 from ostinato.core.progress import Progress
 from ostinato.tasks.language.evaluate import evaluate
 from ostinato.tasks.options import ModelOptions
@@ -103,3 +103,15 @@ def test_pairs_have_the_lengths_asked_for(tmp_path: Path) -> None:
     assert {len(line.split()) for line in sources} == {3, 4, 5}
     for source, target in zip(sources, targets, strict=True):
         assert sorted(source.replace("s", "t").split()) == sorted(target.split())
+
+
+def test_test_lines_are_read_by_no_model_and_labels_are_in_turns() -> None:
+    lines = pretraining_helps.drawn(4, 12)
+    learnt, tested = ([text for _, text in some] for some in (lines.learn, lines.test))
+    assert len({*learnt, *tested}) == len(learnt) + len(tested)
+    assert not {*learnt, *tested} & set(lines.unlabelled)
+    labels = [label for label, _ in lines.test[: pretraining_helps.LABELS]]
+    assert len(set(labels)) == pretraining_helps.LABELS
+    assert [label for label, _ in lines.learn] == 12 * labels
+    assert [label for label, _ in lines.test] == pretraining_helps.TESTED * labels
+    assert pretraining_helps.drawn(5, 12).test != lines.test

@@ -7,6 +7,7 @@ running     seed after seed, kept as they come
 results     results/claims/ID.json
 draw, page  the figure (SVG) and the page (Markdown) of a result; all pages as one
 sequences   generated tasks with long lags
+chains      hidden Markov chains, under which any continuation has a known probability
 training    one small trainer for them, on the product's cells and optimiser
 recurrences gradients through many steps
 language    language models on the embedded corpus (corpus), by the product's own tasks
