@@ -47,7 +47,8 @@ class Chain:
     def read(self, belief: Probs, symbols: Symbols) -> Probs:
         """The belief [B, K] about the next state after reading symbols [B]: the forward algorithm, each row scaled."""
         joint = belief * self.says[:, symbols].T
-        return joint / joint.sum(axis=1, keepdims=True) @ self.moves
+        after: Probs = joint / joint.sum(axis=1, keepdims=True) @ self.moves
+        return after
 
     def texts(self, rng: np.random.Generator, rows: int, steps: int) -> Symbols:
         """Texts [B, T] that the chain writes."""

@@ -85,7 +85,8 @@ def reader(model: LanguageModel) -> Believe:
         tokens = np.full(WALKS, model.vocabulary.start) if symbols is None else ids[symbols]
         log_probs, state = model.step(state, tokens)
         probs = np.exp(log_probs[:, ids].astype(np.float64))
-        return probs / probs.sum(axis=1, keepdims=True)
+        shared: Probs = probs / probs.sum(axis=1, keepdims=True)
+        return shared
 
     return believe
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -120,12 +121,11 @@ def accuracy(folder: Path, files: tuple[str, str], source: str | None, size: Siz
     from ostinato.tasks.classification.options import Config, DataOptions, ModelOptions, TrainOptions
 
     train, test = files
-    columns = {"form": "tsv", "label": "0", "text": "1"}
+    data = DataOptions(train=(train,), valid=(test,), form="tsv", label="0", text="1")
     if source is None:
-        data = DataOptions(train=(train,), valid=(test,), normalise=("lower",), min_count=1, **columns)
+        data = replace(data, normalise=("lower",), min_count=1)
         model = ModelOptions(kind="lstm", hidden=HIDDEN[size], dropout=0.2, hidden_words=0.1)
     else:
-        data = DataOptions(train=(train,), valid=(test,), **columns)
         model = ModelOptions(from_run=source, dropout=0.2, hidden_words=0.1)
     options = TrainOptions(epochs=EPOCHS, rows=16, threads=1, seed=seed, keep="last")
     return taught(folder, "classification", Config(data, model, options), watch).evaluate((), watch).value / 100
