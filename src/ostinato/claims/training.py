@@ -65,7 +65,7 @@ def fit(module: nn.Module, plan: Plan, loss: Callable[[int], Tensor], watch: Wat
             break
         optimiser.step(plan.rate, before)
         if update % 10 == 0:
-            watch(Progress("train", update, update / plan.updates, f"loss {losses[-1]:.4f}"))
+            watch(Progress("train", 0, update / plan.updates, f"loss {losses[-1]:.4f}"))
     return Trace(losses, norms)
 
 

@@ -160,9 +160,8 @@ def _bars() -> Iterator[Watch]:
             task, began, first = known[progress.label]
             speed = (progress.tokens - first) / max(1e-9, now - began)
             total = None if progress.share is None else 1.0
-            bars.update(
-                task, total=total, completed=progress.share or 0.0, speed=f"{speed:,.0f} tok/s", note=progress.note
-            )
+            told = f"{speed:,.0f} tok/s" if progress.tokens else ""
+            bars.update(task, total=total, completed=progress.share or 0.0, speed=told, note=progress.note)
 
         yield watch
 
@@ -178,9 +177,9 @@ def _lines() -> Watch:
         if now - at < PLAIN_SECONDS:
             return
         speed = (progress.tokens - tokens) / (now - at)
-        share = "" if progress.share is None else f"{progress.share:.0%}, "
-        note = f", {progress.note}" if progress.note else ""
-        say(f"{progress.label}: {share}{progress.tokens:,} tokens, {speed:,.0f} tokens/s{note}")
+        share = "" if progress.share is None else f"{progress.share:.0%}"
+        done = f"{progress.tokens:,} tokens, {speed:,.0f} tokens/s" if progress.tokens else ""
+        say(f"{progress.label}: " + ", ".join(filter(None, (share, done, progress.note))))
         at, tokens = now, progress.tokens
 
     return watch

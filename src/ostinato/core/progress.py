@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 @dataclass(frozen=True)
 class Progress:
-    """One report: what is being done, tokens done so far, the share done (None if not known), a short note."""
+    """One report: what is being done, tokens so far (0: not counted), share done (None: not known), a short note."""
 
     label: str
     tokens: int
