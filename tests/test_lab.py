@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -74,6 +75,21 @@ def test_the_shelf_names_the_runs_and_sees_new_ones(tmp_path: Path, lab_runs: Pa
         shelf.path("latr")
     with pytest.raises(ConfigError, match="there is nothing here"):
         Shelf([tmp_path / "none"])
+
+
+def test_of_the_files_in_a_folder_only_models_and_vectors_are_offered(tmp_path: Path, lab_runs: Path) -> None:
+    stray = {"train.log": "epoch 1 2.5\n", "notes.md": "# Notes\n", "empty.txt": "", "log.jsonl": '{"loss": 2.5}\n'}
+    for name, text in stray.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "gone").symlink_to(tmp_path / "nothing")
+    (tmp_path / "a folder").mkdir()
+    assert Shelf([tmp_path]).runs() == {}
+    (tmp_path / "animals.vec").write_text("2 3\ncat 1 2 3\ndog 3 2 1\n")
+    (tmp_path / "small.arpa").write_text("\\data\\\nngram 1=1\n")
+    shutil.copyfile(lab_runs / "kn" / "model.safetensors", tmp_path / "kn.ngram")
+    assert list(Shelf([tmp_path]).runs()) == ["animals.vec", "kn.ngram", "small.arpa"]
+    (tmp_path / "train.log").write_text("word 1 2\n")
+    assert list(Shelf([tmp_path / "train.log"]).runs()) == ["train.log"]  # who names a file means it
 
 
 def test_a_model_is_opened_once(lab_runs: Path) -> None:

@@ -121,14 +121,16 @@ def test_the_doctor_speaks_the_language_of_the_page(open_page: Any, going: Path)
 def test_runs_are_chosen_by_keyboard_and_kept_in_the_address(open_page: Any) -> None:
     page = open_page("#runs")
     page.get_by_role("region", name="Overview").get_by_role("row", name="kn").wait_for()
-    box = page.get_by_role("checkbox", name="lstm")
+    box = page.get_by_role("checkbox", name="kn")
+    assert box.is_checked()  # what is shown is ticked, also before anything was chosen
     box.focus()
     page.keyboard.press("Space")
     page.get_by_role("region", name="Overview").get_by_role("row", name="kn").wait_for(state="detached")
-    page.wait_for_url("**runs=lstm**")
+    page.wait_for_url("**runs=*lstm**")
     page.reload()
     page.get_by_role("region", name="Overview").get_by_role("row", name="lstm").wait_for()
     assert page.get_by_role("checkbox", name="lstm").is_checked()
+    assert not page.get_by_role("checkbox", name="kn").is_checked()
     assert "Healthy" in page.locator("main").inner_text() or page.locator(".diagnoses").count()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -40,8 +41,8 @@ class Shelf:
         """Path by name, in the order they were given; a name is the end of the path that no other run shares."""
         paths: list[Path] = []
         for path in self.given:
-            inside = [] if is_run(path) else sorted(child for child in path.iterdir() if is_run(child))
-            paths += [found for found in inside or [path] if found not in paths]
+            found = [path] if is_run(path) else sorted(child for child in path.iterdir() if is_offered(child))
+            paths += [one for one in found if one not in paths]
         return {short_name(path, paths): path for path in paths}
 
     def path(self, name: str) -> Path:
@@ -110,6 +111,38 @@ def kind_of(path: Path) -> str:
 def is_run(path: Path) -> bool:
     """Whether a path is a run, a model file or word vectors rather than a folder of runs."""
     return path.is_file() or any((path / part).exists() for part in PARTS)
+
+
+def is_offered(path: Path) -> bool:
+    """Whether what lies in a folder of runs is a run, a model or word vectors, and no log or text beside them."""
+    if path.is_dir():
+        return is_run(path)
+    try:
+        facts = path.stat()
+    except OSError:  # gone, or a link to nothing
+        return False
+    return holds_model(path, facts.st_mtime_ns, facts.st_size)
+
+
+@lru_cache(maxsize=1024)
+def holds_model(path: Path, changed: int, size: int) -> bool:
+    """Whether a file begins as a model or word vectors do; looked at anew when it has changed.
+
+    A table of words and numbers without a header may be GloVe's or anything else: it must be named itself.
+    """
+    from ostinato.core.errors import DataError
+    from ostinato.embed.files import kind_of as kind_of_vectors
+    from ostinato.ngram.arpa import is_arpa
+    from ostinato.ngram.kenlm_binary import is_kenlm_binary
+    from ostinato.ngram.store import is_model_file
+
+    if not size:
+        return False
+    try:
+        is_model = any(check(path) for check in (is_model_file, is_kenlm_binary, is_arpa))
+        return is_model or kind_of_vectors(path) != "glove"
+    except (DataError, OSError):
+        return False
 
 
 def short_name(path: Path, others: Sequence[Path]) -> str:

@@ -1,10 +1,11 @@
 // Charts: curves and points on linear or true log axes, heat maps on a canvas, strips of tokens, dots on a scale.
 // Each is made once, {node, draw(data)}, and has a reading for pointer and arrow keys, and a table behind it.
 
-import { dark, el, show, svg, tenTo } from "./dom.js";
+import { dark, el, scroll, show, svg, table, tenTo } from "./dom.js";
 
 const LINES = ["", "6 3", "2 2", "9 3 2 3", "4 2 1 2", "12 3", "1 3"];
 const MOST_ROWS = 500; // of a table
+export const COLUMNS = 60; // of a matrix in its table
 const LEFT = 58; // pixels for the ticks of a plot
 const VIRIDIS = ["440154", "482475", "414487", "355f8d", "2a788e", "21918c", "22a884", "44bf70", "7ad151", "bddf26",
   "fde725"].map(rgb);
@@ -139,7 +140,7 @@ export const hideTooltip = () => (tip.hidden = true);
 
 /** A table that opens under a chart. make: () => {columns: string[], rows: any[][], total?: number} */
 function behind(title, make) {
-  const body = el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": `${tell.t("table")}: ${title}` });
+  const body = scroll(tell.t("labelled", { what: tell.t("table") }) + title);
   const details = el("details", { class: "data" }, el("summary", {}, tell.t("table")), body);
   const fill = () => {
     const made = details.open && make(); // nothing before the first drawing
@@ -148,9 +149,8 @@ function behind(title, make) {
     const cut = rows.slice(0, MOST_ROWS);
     body.replaceChildren(
       cut.length < total ? el("p", {}, tell.t("cut", { shown: show(cut.length), total: show(total) })) : "",
-      el("table", {}, el("thead", {}, el("tr", {}, columns.map((name) => el("th", { scope: "col" }, name)))),
-        el("tbody", {}, cut.map((row) => el("tr", {}, row.map((cell, place) =>
-          el(place ? "td" : "th", place ? {} : { scope: "row" }, typeof cell === "number" ? show(cell, 4) : cell ?? "–")))))));
+      table(columns, cut.map((row) => el("tr", {}, row.map((cell, place) =>
+        el(place ? "td" : "th", place ? {} : { scope: "row" }, typeof cell === "number" ? show(cell, 4) : cell ?? "–"))))));
   };
   details.addEventListener("toggle", fill);
   return { details, fill };
@@ -406,9 +406,9 @@ export function heatMap({ title, cell = 18, onpick = null }) {
   const spoken = el("p", { class: "hidden", role: "status" });
   const bar = el("div");
   const table = behind(title, () => data && ({
-    columns: ["", ...Array.from({ length: Math.min(data.columns, 60) }, (_, column) => label(data.columnLabel, column))],
+    columns: ["", ...Array.from({ length: Math.min(data.columns, COLUMNS) }, (_, column) => label(data.columnLabel, column))],
     rows: Array.from({ length: Math.min(data.rows, MOST_ROWS) },
-      (_, row) => [label(data.rowLabel, row), ...Array.from({ length: Math.min(data.columns, 60) },
+      (_, row) => [label(data.rowLabel, row), ...Array.from({ length: Math.min(data.columns, COLUMNS) },
       (_, column) => data.data[row * data.columns + column])]),
     total: data.rows,
   }));

@@ -79,12 +79,12 @@ export function check(lab, key) {
   return el("div", { class: "control check" }, box, el("label", { for: box.id }, rich(lab.t(key))));
 }
 
-/** Several of some values, as boxes under one title. @param {string[]} values */
-export function several(lab, key, values, names = (value) => lab.t(`${key}_${value}`)) {
+/** Several of some values, as boxes under one title. chosen: those that hold, also where the state leaves it open. */
+export function several(lab, key, values, names = (value) => lab.t(`${key}_${value}`), chosen = () => lab.state[key]) {
   const boxes = values.map((value) => el("input", { id: `control-${++count}`, type: "checkbox", value,
     onchange: () => lab.set({ [key]: boxes.filter((box) => box.checked).map((box) => box.value) }) }));
   follow(lab, () => {
-    for (const box of boxes) box.checked = lab.state[key].includes(box.value);
+    for (const box of boxes) box.checked = chosen().includes(box.value);
   });
   return el("fieldset", { class: "control several" }, el("legend", {}, lab.t(key)),
     boxes.map((box) => el("div", { class: "check" }, box, el("label", { for: box.id }, names(box.value)))));

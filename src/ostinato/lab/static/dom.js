@@ -29,6 +29,14 @@ function fill(node, attributes, children) {
   return node;
 }
 
+/** A box that scrolls, and that the keyboard reaches. */
+export const scroll = (label, kind = "") =>
+  el("div", { class: `scroll ${kind}`, role: "region", tabindex: "0", "aria-label": label });
+
+/** A table: the names of its columns, and its rows as elements. */
+export const table = (columns, rows, kind = null) => el("table", { class: kind },
+  el("thead", {}, el("tr", {}, columns.map((name) => el("th", { scope: "col" }, name)))), el("tbody", {}, rows));
+
 /** A number as a person reads it: 13,781, 0.366, 2.66 × 10⁻⁵; a dash for none. @param {number|null} value */
 export function show(value, digits = 3) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";

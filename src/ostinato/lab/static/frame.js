@@ -186,7 +186,7 @@ class Lab {
 
   /** A line that names what is not offered, null if all is. @param {{name: string, kind: string}[]} others */
   leftOut(others) {
-    const runs = others.map(({ name, kind }) => `${name} (${this.t(`kind_${kind}`)})`).join(", ");
+    const runs = others.map(({ name, kind }) => this.t("of_kind", { name, kind: this.t(`kind_${kind}`) })).join(this.t("and"));
     return runs ? el("p", { class: "small" }, this.t("others", { runs })) : null;
   }
 }

@@ -1,14 +1,13 @@
 // Attention: what each word of a translation looked at, in several runs side by side, and the hypotheses of their beams.
 
-import { beside, wordMatrix } from "../charts.js";
+import { beside, COLUMNS, wordMatrix } from "../charts.js";
 import { several, slider, text } from "../controls.js";
-import { el, show } from "../dom.js";
+import { el, scroll, show, table } from "../dom.js";
 
 export const defaults = { runs: [], text: "", beam: 5, pick: 1 };
 const PRESETS = [{}, { beam: 12, pick: 2 }, { beam: 1 }, null];
 const MOST = 4; // runs shown if none is chosen
 const TYPING = 300; // milliseconds without a key before a sentence is translated
-const COLUMNS = 60; // of a matrix in its table, as charts.js has it
 
 export async function draw(lab) {
   const { state } = lab;
@@ -27,7 +26,7 @@ export async function draw(lab) {
   const panels = el("div", { class: "pair" });
   lab.layout({ presets: PRESETS, figures: [status, panels],
     controls: [text(lab, "text", { rows: 3 }), offer, slider(lab, "beam", { min: 1, max: 20 }),
-      slider(lab, "pick", { min: 1, max: 20 }), several(lab, "runs", names, (name) => name), left] });
+      slider(lab, "pick", { min: 1, max: 20 }), several(lab, "runs", names, (name) => name, chosen), left] });
   const made = new Map(); // run -> its panel
   let [found, weights, asked, exampled, examples, waiting] = [[], {}, "", null, [], null];
 
@@ -36,10 +35,10 @@ export async function draw(lab) {
     if (!made.has(name)) {
       const chart = wordMatrix({ title: t("matrix_title", { name }) });
       const [facts, said, cut] = [el("p", { class: "small" }), el("p", {}), el("p", { class: "small" })];
-      const table = el("div", { class: "scroll tall", role: "region", tabindex: "0", "aria-label": t("hypotheses", { name }) });
+      const beam = scroll(t("hypotheses", { name }), "tall");
       const node = el("section", { "aria-label": name }, el("h2", {}, name), facts, said, chart.node, cut,
-        el("h3", {}, t("beam_title")), table);
-      made.set(name, { node, chart, facts, said, cut, table });
+        el("h3", {}, t("beam_title")), beam);
+      made.set(name, { node, chart, facts, said, cut, beam });
     }
     return made.get(name);
   }
@@ -54,7 +53,7 @@ export async function draw(lab) {
   function show_() {
     beside(panels, Math.max(0, ...found.flatMap(({ hypotheses }) => hypotheses.map(({ source = [] }) => source.length))));
     panels.replaceChildren(...found.map(({ name, error, attention, length_penalty: penalty, hypotheses }, place) => {
-      const { node, chart, facts, said, cut, table } = panel(name);
+      const { node, chart, facts, said, cut, beam } = panel(name);
       const rank = Math.min(state.pick, hypotheses.length) - 1;
       const answer = hypotheses[rank];
       const matrix = weights[`${place}/${rank}`];
@@ -62,12 +61,11 @@ export async function draw(lab) {
         penalty: show(penalty) });
       said.className = error ? "note" : "said";
       said.textContent = error ?? answer?.text ?? t("nothing");
-      table.hidden = table.previousElementSibling.hidden = !hypotheses.length;
-      table.replaceChildren(el("table", { class: "texts" },
-        el("thead", {}, el("tr", {}, ["rank", "answer", "log_prob"].map((key) => el("th", { scope: "col" }, t(key))))),
-        el("tbody", {}, hypotheses.map(({ text: words, log_prob: nats }, row) =>
+      beam.hidden = beam.previousElementSibling.hidden = !hypotheses.length;
+      beam.replaceChildren(table(["rank", "answer", "log_prob"].map((key) => t(key)),
+        hypotheses.map(({ text: words, log_prob: nats }, row) =>
           el("tr", row === rank ? { class: "differs", "aria-current": "true" } : {}, el("th", { scope: "row" }, row + 1),
-            el("td", { class: "text" }, words), el("td", { "data-value": nats }, show(nats, 4)))))));
+            el("td", { class: "text" }, words), el("td", { "data-value": nats }, show(nats, 4)))), "texts"));
       chart.node.hidden = !matrix?.data.length;
       cut.textContent = !error && attention === "none" ? t("fixed") : "";
       if (chart.node.hidden) return node;

@@ -2,10 +2,11 @@
 
 import { plot } from "../charts.js";
 import { choice } from "../controls.js";
-import { el, rich, show } from "../dom.js";
+import { el, rich, scroll, show, table } from "../dom.js";
 
 export const defaults = { claim: "derivative-products", size: "full" };
 const PRESETS = [{}, { claim: "long-lags" }, { size: "quick" }];
+const HEAD = ["quantity", "verdict", "expected", "mean", "spread", "unit", "each", "why"];
 const SIGNS = { holds: "✓", fails: "✗", undecided: "?" };
 
 export async function draw(lab) {
@@ -14,11 +15,8 @@ export async function draw(lab) {
   const said = (text) => text[lab.lang === "zh" ? "zh" : "en"];
   const sign = (verdict) => (verdict ? `${SIGNS[verdict.name]} ${said(verdict.text)}` : "–");
   const cell = (content, text = false) => el("td", text ? { class: "text" } : {}, content);
-  const table = (head, rows, texts = false) => el("table", { class: texts ? "texts" : null },
-    el("thead", {}, el("tr", {}, head.map((key) => el("th", { scope: "col" }, t(key))))), el("tbody", {}, rows));
-  const region = (label) => el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": t(label) });
   const { claims, rule, folder } = await lab.answer("list");
-  const [about, numbers, all] = [el("div", {}), region("quantities"), region("all")];
+  const [about, numbers, all] = [el("div", {}), scroll(t("quantities")), scroll(t("all"))];
   const pictures = el("div", {});
   lab.layout({
     presets: PRESETS,
@@ -33,16 +31,16 @@ export async function draw(lab) {
     : low === high ? whole(low) : `${whole(low)} … ${whole(high)}`);
 
   function overview() {
-    all.replaceChildren(table(["claim", "says", "level", "size_full", "size_quick"], claims.map((claim) => el("tr", {},
+    all.replaceChildren(table(["claim", "says", "level", "size_full", "size_quick"].map((key) => t(key)), claims.map((claim) => el("tr", {},
       el("th", { scope: "row" }, el("button", { type: "button", onclick: () => lab.set({ claim: claim.id }, { push: true }) },
-        claim.id)), cell(said(claim.statement), true), cell(said(claim.level), true),
-      ["full", "quick"].map((size) => cell(sign(claim.verdicts[size]), true)))), true));
+        claim.id)), el("td", { class: "text long" }, said(claim.statement)), cell(said(claim.level), true),
+      ["full", "quick"].map((size) => cell(sign(claim.verdicts[size]), true)))), "texts"));
   }
 
   function explain(claim, run) {
-    const line = (key, text) => el("p", {}, el("strong", {}, `${t(key)}: `), text);
+    const line = (key, text) => el("p", {}, el("strong", {}, t("labelled", { what: t(key) })), text);
     about.replaceChildren(el("h2", {}, said(claim.statement)),
-      line("verdict", run ? `${sign(run.verdict)} (${t("seeds", { seeds: run.seeds })})` : t("never")),
+      line("verdict", run ? sign(run.verdict) + t("seeds", { seeds: run.seeds }) : t("never")),
       line("level", said(claim.level)), claim.premises ? line("premises", said(claim.premises)) : "",
       line("misreading", said(claim.misreading)), line("experiment", said(claim.experiment)),
       ...claim.sources.map(({ key, reports }) => line("source", `[${key}] ${said(reports)}`)),
@@ -52,11 +50,11 @@ export async function draw(lab) {
   }
 
   function measured(run) {
-    numbers.replaceChildren(run ? table(["quantity", "verdict", "expected", "mean", "spread", "unit", "each", "why"],
+    numbers.replaceChildren(run ? table(HEAD.map((key) => t(key)),
       run.quantities.map((one) => el("tr", {}, el("th", { scope: "row" }, said(one.what)), cell(sign(one.verdict), true),
         cell(one.expected ? within(one.expected) : t("reported"), true), el("td", { "data-value": one.mean }, show(one.mean, 4)),
         cell(show(one.spread)), cell(said(one.unit), true), cell(one.values.map((value) => show(value, 4)).join(", "), true),
-        cell(one.why ? said(one.why) : "", true)))) : el("p", { class: "small pad" }, t("never")));
+        el("td", { class: "text long" }, one.why ? said(one.why) : "")))) : el("p", { class: "small pad" }, t("never")));
     pictures.replaceChildren(...(run?.figures ?? []).map(({ title, x, y, xLog, yLog, marks, curves }) => {
       const chart = plot({ title: said(title), height: 300 });
       requestAnimationFrame(() => chart.draw({ xLog, yLog, xLabel: said(x), yLabel: said(y),

@@ -2,7 +2,7 @@
 
 import { dots, plot } from "../charts.js";
 import { choice, slider } from "../controls.js";
-import { bytes, el, formula, show } from "../dom.js";
+import { bytes, el, formula, scroll, show, table } from "../dom.js";
 
 export const defaults = { vocabulary: 248320, embedding: 512, hidden: 512, layers: 1, length: 100, order: 5, of: "parameters",
   along: "vocabulary" };
@@ -19,9 +19,10 @@ export function draw(lab) {
   const cards = ["2-gram", "3-gram", "5-gram"].map((model) => ({ model, output: el("output") }));
   const picture = dots({ title: t("dots_title") });
   const curves = plot({ title: t("curve_title"), height: 300 });
-  const table = el("div", { class: "scroll tall", role: "region", tabindex: "0", "aria-label": t("all") });
-  const between = el("table", {});
+  const [every, between] = [scroll(t("all"), "tall"), el("table", {})];
   const units = (quantity) => t(`of_${quantity}`);
+  const attended = scroll(t("attention_title"));
+  attended.append(between);
   lab.layout({
     presets: PRESETS,
     controls: [
@@ -33,9 +34,8 @@ export function draw(lab) {
     figures: [
       el("dl", { class: "stats" }, cards.map(({ model, output }) => el("div", { class: "stat" },
         el("dt", {}, name(model), " ", formula(`|V|^${parseInt(model)}`)), el("dd", {}, output)))),
-      picture.node, curves.node, el("h2", {}, t("all")), table, el("p", { class: "small" }, t("float32")),
-      el("h2", {}, t("attention_title")),
-        el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": t("attention_title") }, between)],
+      picture.node, curves.node, el("h2", {}, t("all")), every, el("p", { class: "small" }, t("float32")),
+      el("h2", {}, t("attention_title")), attended],
   });
 
   function fill({ models, attention }) {
@@ -46,13 +46,11 @@ export function draw(lab) {
     }
     picture.draw({ unit: units(state.of),
       rows: models.map((cost) => ({ name: name(cost.name), value: cost[state.of], slot: slot(cost.name) })) });
-    table.replaceChildren(el("table", {},
-      el("thead", {}, el("tr", {}, ["model", "formula", ...QUANTITIES.map((quantity) => `of_${quantity}`)].map((key) =>
-        el("th", { scope: "col" }, t(key))))),
-      el("tbody", {}, models.map((cost) => el("tr", {}, el("th", { scope: "row" }, name(cost.name)),
+    every.replaceChildren(table([t("model"), t("formula"), ...QUANTITIES.map(units)],
+      models.map((cost) => el("tr", {}, el("th", { scope: "row" }, name(cost.name)),
         el("td", { class: "text" }, formula(cost.formula)),
         QUANTITIES.map((quantity) => el("td", { "data-value": cost[quantity] },
-          quantity === "state_bytes" ? bytes(cost[quantity]) : show(cost[quantity], 4))))))));
+          quantity === "state_bytes" ? bytes(cost[quantity]) : show(cost[quantity], 4)))))));
     between.replaceChildren(el("tbody", {}, Object.entries(attention).map(([kind, count]) =>
       el("tr", {}, el("th", { scope: "row" }, t(`attention_${kind.replace("-", "_")}`)),
         el("td", { "data-value": count }, show(count))))));

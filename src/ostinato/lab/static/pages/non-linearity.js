@@ -98,7 +98,8 @@ export function draw(lab) {
       const members = [0, 1, 2, 3].filter((point) => TARGETS[point] === kind);
       return { name: t(`class_${kind}`), slot: kind ? 1 : 0, line: false, x: members.map((point) => points[point][0]),
         y: members.map((point) => points[point][1]),
-        labels: members.map((point) => `${POINTS[point]} → ${answer(point)}`) };
+        labels: members.map((point) => `${POINTS[point]} → ${answer(point)}`),
+        sides: members.map((point) => [0, point < 2 ? 1 : -1]) }; // those of a class may lie on one another
     });
     const border = (low, high) => {
       if (!found.line.shape[0]) return [];
@@ -116,11 +117,11 @@ export function draw(lab) {
     const flat = points.flat();
     const [low, high] = [Math.min(...flat), Math.max(...flat)];
     const pad = (high - low || 1) * 0.2;
-    const both = { xDomain: [low - pad, high + 2 * pad], yDomain: [low - pad, high + pad] };
+    const both = { xDomain: [low - 2 * pad, high + 2 * pad], yDomain: [low - pad, high + pad] };
     const names = state.units > 2 ? [t("component", { n: 1 }), t("component", { n: 2 })]
       : ["h₁", state.units === 2 ? "h₂" : ""];
     space.draw({ ...both, xLabel: names[0], yLabel: names[1],
-      series: [...classes(points), ...border(low - pad, high + 2 * pad)] });
+      series: [...classes(points), ...border(low - 2 * pad, high + 2 * pad)] });
   }
 
   async function functions() {

@@ -2,7 +2,7 @@
 
 import { plot } from "../charts.js";
 import { check, choice, several } from "../controls.js";
-import { el, show } from "../dom.js";
+import { el, scroll, show, table } from "../dom.js";
 
 export const defaults = { runs: [], of: "perplexity", along: "tokens", xLog: false, yLog: true, follow: true, one: "",
   differing: true };
@@ -20,8 +20,7 @@ export async function draw(lab) {
   const main = plot({ title: t("main_title"), height: 340 });
   const norm = plot({ title: t("norm_title"), height: 200 });
   const rate = plot({ title: t("rate_title"), height: 200 });
-  const region = (label) => el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": t(label) });
-  const [overview, configs, samples] = ["overview", "configs", "samples"].map(region);
+  const [overview, configs, samples] = ["overview", "configs", "samples"].map((label) => scroll(t(label)));
   const doctor = el("div", {});
   const one = el("select", { id: "one", onchange: () => lab.set({ one: one.value }) });
   const fresh = el("p", { class: "small", role: "status" });
@@ -29,7 +28,7 @@ export async function draw(lab) {
     presets: PRESETS,
     controls: [choice(lab, "of", ["perplexity", "loss", "bits", "measure"]),
       choice(lab, "along", ["tokens", "step", "seconds"]), check(lab, "xLog"),
-      check(lab, "yLog"), lab.saved ? null : check(lab, "follow"), several(lab, "runs", names, (name) => name)],
+      check(lab, "yLog"), lab.saved ? null : check(lab, "follow"), several(lab, "runs", names, (name) => name, chosen)],
     figures: [fresh, overview, el("div", {}, el("h2", {}, t("curves")), main.node,
       el("div", { class: "pair" }, el("div", {}, norm.node), el("div", {}, rate.node))),
       el("h2", {}, t("doctor")), doctor, el("h2", {}, t("samples")),
@@ -67,8 +66,6 @@ export async function draw(lab) {
   }
 
   const cell = (content, text = false) => el("td", text ? { class: "text" } : {}, content);
-  const table = (head, rows, texts = true) => el("table", { class: texts ? "texts" : null },
-    el("thead", {}, el("tr", {}, head.map((name) => el("th", { scope: "col" }, name)))), el("tbody", {}, rows));
 
   function tables() {
     const least = (values) => values.filter((value) => value !== null && value !== undefined).reduce((a, b) => Math.min(a, b),
@@ -76,10 +73,11 @@ export async function draw(lab) {
     overview.replaceChildren(table(["run", "status", "step", "tokens", "parameters", "best"].map((key) => t(`column_${key}`)),
       found.map((run) => {
       const best = least(run.curves.valid_loss);
-      return el("tr", {}, el("th", { scope: "row" }, run.name), cell(run.error ?? t(`state_${run.state}`), Boolean(run.error)),
+      return el("tr", {}, el("th", { scope: "row" }, run.name),
+        el("td", { class: run.error ? "text long" : null }, run.error ?? t(`state_${run.state}`)),
         cell(show(run.step)), cell(show(run.curves.tokens.at(-1) ?? null)),
         cell(show(run.parameters)), el("td", { "data-value": best }, Number.isFinite(best) ? show(Math.exp(best), 4) : "–"));
-    }), false));
+    })));
     const told = (run) => el("div", {}, el("h3", {}, run.name),
       el("ul", { class: "diagnoses" }, run.diagnoses.map(({ severity, chinese, ...english }) => {
       const words = lab.lang === "zh" ? chinese : english;
@@ -98,14 +96,14 @@ export async function draw(lab) {
     samples.replaceChildren(sampled?.samples.length ? table([t("column_step"), t("sample")],
       [...sampled.samples].reverse().map(({ step, text }) =>
       el("tr", {}, el("th", { scope: "row" }, show(step)), el("td", { class: "text" },
-        text.map((line) => el("div", {}, line)))))) : el("p", { class: "small pad" }, t("no_samples")));
+        text.map((line) => el("div", {}, line))))), "texts") : el("p", { class: "small pad" }, t("no_samples")));
     const keys = [...new Set(found.flatMap(({ config }) => Object.keys(config)))];
     const values = (key) => found.map(({ config }) => config[key] ?? "–");
     const differs = (key) => new Set(values(key)).size > 1;
     const shown = keys.filter((key) => differs(key) || !state.differing || found.length === 1);
     configs.replaceChildren(shown.length ? table([t("option"), ...found.map(({ name }) => name)], shown.map((key) =>
       el("tr", { class: differs(key) ? "differs" : null }, el("th", { scope: "row" }, el("code", {}, key)),
-        values(key).map((value) => cell(value, true)))))
+        values(key).map((value) => cell(value, true)))), "texts")
       : el("p", { class: "small pad" }, t("same_options")));
   }
 

@@ -1,13 +1,12 @@
 // Inside the state: units over the text, sorted by what they follow, and how far a loss reaches back in time.
 
-import { heatMap, plot, tokenStrip } from "../charts.js";
+import { COLUMNS, heatMap, plot, tokenStrip } from "../charts.js";
 import { choice, number, several, text } from "../controls.js";
 import { el, show } from "../dom.js";
 import { begin, MOST_TEXT, pausing, readable, visible } from "../reading.js";
 
 export const defaults = { run: "", text: "", layer: "0", part: "hidden", sort: "none", unit: -1, at: -1, against: [] };
 const SORTS = ["none", "line", "quotes", "brackets", "length"];
-const COLUMNS = 60; // of a matrix in its table, as charts.js has it
 const MOST = 4; // runs whose gradients are drawn if none is chosen
 
 export async function draw(lab) {
@@ -19,6 +18,12 @@ export async function draw(lab) {
   await begin(lab, state.run, 360);
   const kept = (more) => ({ get run() { return state.run; }, get text() { return state.text; },
     get against() { return state.against; }, ...more });
+  /** The runs whose gradients are drawn, the one that is looked into first. */
+  function compare() {
+    const known = state.against.filter((name) => names.includes(name));
+    return [...new Set([state.run, ...(known.length ? known : names)])].slice(0, Math.max(MOST, known.length + 1));
+  }
+
   const [layer, part] = ["layer", "part"].map((key) => pick(lab, key));
   const cut = el("p", { class: "small", role: "status" });
   const said = el("p", { class: "said", role: "status" });
@@ -30,7 +35,7 @@ export async function draw(lab) {
     presets: [kept({ sort: "line" }), kept({ part: "forget" }), kept({ sort: "length" }),
       kept({ sort: "quotes", text: t("quoted") }), kept({ at: 40 })],
     controls: [run, layer.node, part.node, choice(lab, "sort", SORTS), number(lab, "unit", { min: -1 }),
-      several(lab, "against", names, (name) => name)],
+      several(lab, "against", names, (name) => name, compare)],
     figures: [text(lab, "text", { rows: 4 }), cut, others, said, heat.node, strip.node, back.node, reached],
   });
   let found = null;
@@ -89,10 +94,8 @@ export async function draw(lab) {
 
   /** Gradients through time of the runs that cut the text the same way. */
   function gradients() {
-    const known = state.against.filter((name) => names.includes(name));
     const place = Math.min(state.at < 0 ? Infinity : state.at, found.about.pieces.length - 1);
-    const question = { run: [...new Set([state.run, ...(known.length ? known : names)])].slice(0, known.length + 1 > MOST
-      ? known.length + 1 : MOST), text: typed(), place };
+    const question = { run: compare(), text: typed(), place };
     if (JSON.stringify(question) === compared) return;
     compared = JSON.stringify(question);
     lab.attempt("gradient", async (current) => {
@@ -102,7 +105,7 @@ export async function draw(lab) {
       back.draw({ yLog: true, xLabel: t("steps_back"), yLabel: t("norm"), series: good.map(({ name, norms }, slot) => ({ name, slot,
         x: norms.map((_, step) => step + 1), y: norms })) });
       reached.replaceChildren(t("loss_of", { token: visible(found.about.pieces[place] ?? ""), place: place + 1 }), " ",
-        good.length ? "" : t("nothing_before"), ...runs.filter(({ error }) => error && known.length).map(({ error }) =>
+        good.length ? "" : t("nothing_before"), ...runs.filter(({ error }) => error && state.against.length).map(({ error }) =>
           el("span", { lang: "en" }, ` ${error}.`)));
     });
   }
@@ -111,7 +114,8 @@ export async function draw(lab) {
   const question = () => ({ run: state.run, text: typed(), layer: state.layer, part: state.part });
   const read = pausing(lab, () => lab.attempt("inside", async (current) => {
     const wanted = question();
-    const answer = await lab.arrays("inside", wanted);
+    if (!found) cut.textContent = t("reading");
+    const answer = await lab.arrays("inside", wanted).finally(() => (cut.textContent = ""));
     if (!current()) return;
     [found, asked] = [answer, JSON.stringify(wanted)];
     units();

@@ -37,7 +37,7 @@ export async function draw(lab) {
     presets: [kept({ text: first }), kept({ text: `${first}\n${[...words].reverse().join(first.includes(" ") ? " " : "")}` }),
       kept({ text: `${first}\n${first}` }), { get runs() { return [chosen()[0]]; }, text: first,
         get one() { return chosen()[0]; }, at: Math.min(3, words.length - 1) }],
-    controls: [choice(lab, "unit", Object.keys(UNITS)), several(lab, "runs", names, (name) => name)],
+    controls: [choice(lab, "unit", Object.keys(UNITS)), several(lab, "runs", names, (name) => name, chosen)],
     figures: [text(lab, "text", { rows: 4 }), cut, others, said, strips, el("h2", {}, t("next")), nexts, course.node, detail],
   });
   const views = new Map();
@@ -93,7 +93,7 @@ export async function draw(lab) {
     course.node.hidden = alike.length < 2;
     course.draw({ xLabel: t("place"), yLabel: t(`unit_${state.unit}`), yDomain: [0, null],
       series: alike.map((run, slot) => ({ name: run.name, slot, marks: true, x: run.pieces.map((_, place) => place + 1),
-        y: surprise(run), labels: slot ? null : run.pieces.map(visible) })).map((one) => (one.x.length > 30
+        y: surprise(run), labels: slot ? null : run.pieces.map(visible) })).map((one) => (one.x.length > innerWidth / 40
         ? { ...one, labels: null, marks: false } : one)) });
     const signatures = new Set(read.filter(({ score }) => score).map(({ score }) => score.signature));
     said.textContent = signatures.size > 1 ? t("apart") : "";
@@ -131,7 +131,8 @@ export async function draw(lab) {
   const typed = () => state.text.slice(0, MOST_TEXT);
   const read = pausing(lab, () => lab.attempt("read", async (current) => {
     const question = { run: chosen(), text: typed(), top: TOP };
-    const answer = await lab.answer("read", question);
+    if (!found.length) cut.textContent = t("reading"); // the first time models are opened
+    const answer = await lab.answer("read", question).finally(() => (cut.textContent = ""));
     if (!current()) return;
     [found, asked] = [answer.runs, JSON.stringify(question)];
     runs();

@@ -2,7 +2,7 @@
 
 import { beside, dots, plot, wordMatrix } from "../charts.js";
 import { choice, number, several, slider, text } from "../controls.js";
-import { el, show } from "../dom.js";
+import { el, scroll, show, table } from "../dom.js";
 
 export const defaults = { of: "", which: ["input", "output"], word: "", number: 10, restrict: 0, a: "", b: "", c: "",
   method: "3cosadd", pairs: "", words: "" };
@@ -31,7 +31,7 @@ export async function draw(lab) {
   const cosines = one("cosines", wordMatrix);
   const pair = (charts) => el("div", { class: "pair" }, Object.values(charts).map(({ node }) => el("div", {}, node)));
   const matrices = pair(cosines);
-  const alike = el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": t("alike_heading"), hidden: true });
+  const alike = scroll(t("alike_heading"));
   const solves = el("p", { class: "small" });
   const cut = el("p", { class: "small" });
   const heading = (key) => el("h2", { id: key }, t(`${key}_heading`));
@@ -45,6 +45,7 @@ export async function draw(lab) {
       heading("map"), text(lab, "words", { rows: 3 }), notes.mapped, cut,
       Object.values(maps).map(({ node }) => el("div", {}, node)), matrices,
       heading("alike"), text(lab, "pairs", { rows: 4 }), notes.alike, alike] });
+  alike.hidden = true;
   let opened = null; // {name, words, dimensions, sample}
   const asked = {};
 
@@ -109,11 +110,9 @@ export async function draw(lab) {
     if (!current()) return;
     tell("alike", found.flatMap(({ cosines: several_ }) => several_.map(({ error }) => error).filter(Boolean)));
     alike.hidden = !found.length;
-    alike.replaceChildren(el("table", {},
-      el("thead", {}, el("tr", {}, [t("pair"), ...question.which.map((kind) => t(`which_${kind}`))].map((name) =>
-        el("th", { scope: "col" }, name)))),
-      el("tbody", {}, found.map(({ words, cosines: several_ }) => el("tr", {}, el("th", { scope: "row" }, words.join(" · ")),
-        several_.map(({ cosine = null }) => el("td", { "data-value": cosine }, show(cosine, 4))))))));
+    alike.replaceChildren(table([t("pair"), ...question.which.map((kind) => t(`which_${kind}`))],
+      found.map(({ words, cosines: several_ }) => el("tr", {}, el("th", { scope: "row" }, words.join(" · ")),
+        several_.map(({ cosine = null }) => el("td", { "data-value": cosine }, show(cosine, 4)))))));
   }
 
   async function map(question, current) {
