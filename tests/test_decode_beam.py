@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ostinato.core.errors import ConfigError
 from ostinato.decode import Beam, Greedy, Penalty
+from ostinato.decode.beam import _at_least_rank
 from references import decoding as slow
 from test_decode import close, decode
 from toys import Chain, constant_chain, random_chain
@@ -179,3 +180,18 @@ def test_a_beam_may_hold_fewer_outcomes_than_asked_for():
 def test_a_bad_option_is_refused(options: dict[str, float], message: str):
     with pytest.raises(ConfigError, match=message):
         Beam(**options)
+
+
+def test_the_best_of_a_row_are_found_whatever_its_size() -> None:
+    """Against sorting: ties at the last rank come too, what is impossible never does."""
+    random = np.random.default_rng(0)
+    for turn in range(200):
+        rows, outputs, rank = (int(random.integers(1, most)) for most in (8, 1200, 9))
+        scores = random.normal(size=(rows, outputs)).astype(np.float32)
+        if turn % 3 == 0:
+            scores = np.round(scores)
+        if turn % 4 == 0:
+            scores[random.random(scores.shape) < 0.95] = -np.inf
+        limit = np.sort(scores, axis=1)[:, -rank, None] if rank <= outputs else np.full((rows, 1), -np.inf)
+        wanted = np.flatnonzero((scores >= limit) & (scores > -np.inf))
+        assert (_at_least_rank(scores, rank) == wanted).all(), (rows, outputs, rank)

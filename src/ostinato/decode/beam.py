@@ -21,6 +21,10 @@ from ostinato.decode.strategy import Hypothesis, Request, check_request, check_s
 STRONGEST = 10.0
 
 
+WIDE = 64
+"""Parts of a row of scores that are looked at together."""
+
+
 class Live(NamedTuple):
     """Hypotheses [N] that go on: rows ascending, within a row the best first.
 
@@ -139,7 +143,7 @@ class Beam:
         check_scores(log_probs)
         said = () if self.penalty.neutral else _said(live, request)
         scores = self.penalty.apply(log_probs, said, request.stop)
-        places = np.flatnonzero(_at_least_rank(scores, self.width + 1))
+        places = _at_least_rank(scores, self.width + 1)
         parent, token = np.divmod(places, scores.shape[1])
         total = live.total[parent] + scores[parent, token]
         order = np.lexsort((token, parent, -total, live.row[parent]))
@@ -182,14 +186,28 @@ class Beam:
         return float(((5 + length) / 6) ** self.length_penalty)
 
 
-def _at_least_rank(scores: NDArray[np.floating], rank: int) -> NDArray[np.bool_]:
-    """Where scores [N, V] are possible and not below the row's `rank`-th best; ties may make it more."""
-    outputs = scores.shape[1]
-    possible: NDArray[np.bool_] = scores > -np.inf
-    if rank < outputs:
-        limit = np.partition(scores, outputs - rank, axis=1)[:, outputs - rank, None]
-        possible &= scores >= limit
-    return possible
+def _at_least_rank(scores: NDArray[np.floating], rank: int) -> Ids:
+    """The flat places where scores [N, V] are possible and not below the row's `rank`-th best; ties may make it more.
+
+    Of WIDE parts of a row the best of each place are at least as many as `rank`, so that nothing below the `rank`-th of
+    them can count: a glance at every score, and only what is left is ranked.
+    """
+    rows, outputs = scores.shape
+    width = outputs // WIDE
+    if width <= rank:
+        possible: NDArray[np.bool_] = scores > -np.inf
+        if rank < outputs:
+            limit = np.partition(scores, outputs - rank, axis=1)[:, outputs - rank, None]
+            possible &= scores >= limit
+        return np.flatnonzero(possible)
+    tops = scores[:, : width * WIDE].reshape(rows, WIDE, width).max(axis=1)
+    bound = np.partition(tops, width - rank, axis=1)[:, width - rank, None]
+    places = np.flatnonzero(scores >= bound)
+    row, found = places // outputs, scores.ravel()[places]
+    order = np.lexsort((-found, row))
+    limit = found[order][np.searchsorted(row, np.arange(rows)) + rank - 1]
+    kept: Ids = places[(found >= limit[row]) & (found > -np.inf)]
+    return kept
 
 
 def _said(live: Live, request: Request) -> list[Ids]:
