@@ -106,12 +106,12 @@ def test_pairs_have_the_lengths_asked_for(tmp_path: Path) -> None:
 
 
 def test_test_lines_are_read_by_no_model_and_labels_are_in_turns() -> None:
-    lines = pretraining_helps.drawn(4, 12)
+    lines = pretraining_helps.drawn(4, 100, 60)
     learnt, tested = ([text for _, text in some] for some in (lines.learn, lines.test))
     assert len({*learnt, *tested}) == len(learnt) + len(tested)
     assert not {*learnt, *tested} & set(lines.unlabelled)
     labels = [label for label, _ in lines.test[: pretraining_helps.LABELS]]
     assert len(set(labels)) == pretraining_helps.LABELS
-    assert [label for label, _ in lines.learn] == 12 * labels
-    assert [label for label, _ in lines.test] == pretraining_helps.TESTED * labels
-    assert pretraining_helps.drawn(5, 12).test != lines.test
+    assert [label for label, _ in lines.learn] == 60 * labels
+    assert [label for label, _ in lines.test] == 100 * labels
+    assert pretraining_helps.drawn(5, 100, 60).test != lines.test

@@ -15,7 +15,7 @@ from ostinato.core.progress import Watch
 
 LABELS = 8
 LEAST_WORDS = 5
-TESTED = 40  # lines of each label
+TESTED: dict[Size, int] = {"quick": 40, "full": 100}  # lines of each label
 FEW = 25  # labelled lines of each label at which the claim is judged
 COUNTS: dict[Size, tuple[int, ...]] = {"quick": (10, FEW), "full": (10, FEW, 60)}
 HIDDEN: dict[Size, int] = {"quick": 64, "full": 96}
@@ -41,7 +41,7 @@ def measure(size: Size, seed: int, watch: Watch) -> Finding:
     found: dict[str, list[float]] = {"plain": [], "pretrained": []}
     with tempfile.TemporaryDirectory(prefix="ostinato-") as inside:
         folder = Path(inside)
-        lines = drawn(seed, max(counts))
+        lines = drawn(seed, TESTED[size], max(counts))
         source = language_model(folder, lines, size, seed, reading)
         test = written(folder / "test", lines.test)
         for count, told in zip(counts, learning, strict=True):
@@ -57,11 +57,11 @@ def measure(size: Size, seed: int, watch: Watch) -> Finding:
     return Finding(numbers, {"accuracy": {name: (labelled, shares) for name, shares in found.items()}})
 
 
-def drawn(seed: int, count: int) -> Lines:
+def drawn(seed: int, tested: int, count: int) -> Lines:
     """Lines of the embedded corpus; a label is the module or package with the most lines that a line stands in.
 
-    count: lines of each label to learn from. Lines are of `LEAST_WORDS` words at least, and those that occur under
-    several labels, or twice, are left out of what is labelled.
+    tested, count: lines of each label to judge by and to learn from. Lines are of `LEAST_WORDS` words at least; those
+    that occur under several labels, or again, are not labelled.
     """
     import numpy as np
 
@@ -81,11 +81,11 @@ def drawn(seed: int, count: int) -> Lines:
             of[label].append(line)
     for some in of.values():
         rng.shuffle(some)
-    used = {line for some in of.values() for line in some[: TESTED + count]}
+    used = {line for some in of.values() for line in some[: tested + count]}
     unlabelled = [line for line in where if line not in used]
     rng.shuffle(unlabelled)
     test, learn = ([(label, of[label][place]) for place in part for label in labels]
-                   for part in (range(TESTED), range(TESTED, TESTED + count)))  # fmt: skip
+                   for part in (range(tested), range(tested, tested + count)))  # fmt: skip
     return Lines(learn, test, unlabelled)
 
 
@@ -148,11 +148,12 @@ CLAIM = add(
         ),
         experiment=Text(
             "Lines of Python's own documentation of at least five words, to be told by the module or package they "
-            "come from: the eight with the most lines, 40 lines of each for the test, 10 and 25 of each (full: 60 too) "
-            "to learn from, judged at 25; all drawn by the seed. An LSTM of 64 units (full: 96) as a language model "
-            "on 4,000 other lines (full: 8,000) and the lines to learn from, never the test; then the same LSTM, begun "
-            "with its word vectors and layer or drawn, with pooling by maximum, 15 epochs, the last one taken.",
-            "Python 自带文档中至少五个词的行，判断其来自哪个模块或包：行数最多的八个，每类 40 行测试，"
+            "come from: the eight with the most lines, 40 lines of each for the test (full: 100), 10 and 25 of each "
+            "(full: 60 too) to learn from, judged at 25; all drawn by the seed. An LSTM of 64 units (full: 96) as a "
+            "language model on 4,000 other lines (full: 8,000) and the lines to learn from, never the test; then the "
+            "same LSTM, begun with its word vectors and layer or drawn, with pooling by maximum, 15 epochs, the last "
+            "one taken.",
+            "Python 自带文档中至少五个词的行，判断其来自哪个模块或包：行数最多的八个，每类 40 行测试（完整运行 100），"
             "每类 10 与 25 行（完整运行另有 60 行）学习，以 25 行判定，均按种子抽取。64 单元 LSTM（完整运行 96）"
             "先在另外 4,000 行（完整运行 8,000）与学习行上训练语言模型，绝不读测试行；"
             "再以其词向量与层、或随机抽取的权重，"
