@@ -31,13 +31,22 @@ PICTURES = {
     "vectors-map": "vectors?words=january march july november war peace army navy freedom liberty justice debt money "
     "taxes&theme=dark",
     "runs": "runs?runs=lstm3-1|rnn3-1|gru3-1|nplm-1&xLog=1",
+    "runs-doctor": "runs?runs=too-slow|too-fast|lstm&lang=zh",
+    "claims": "claims",
 }
 """State of the page by name of the picture; those of runs are for the runs of docs/results.md.
 
 typed is for the runs of `ostinato demo` and an NPLM of the same text, typed-zh and state for networks of characters.
-attention is for two translators of the same data, with attention and without; vectors for word vectors of speeches.
+attention is for two translators of the same data, with attention and without; vectors for word vectors of speeches,
+runs-doctor for three runs of a small text, two of them with learning rates of 1e-7 and 3.
 """
-PLACES = {"gradient-flow": "body", "vectors-map": "#map", "state-gradient": "figure:has(.tokens)"}
+PLACES = {
+    "gradient-flow": "body",
+    "vectors-map": "#map",
+    "state-gradient": "figure:has(.tokens)",
+    "runs-doctor": "h2:has(+ div .diagnoses)",
+    "claims": ".figures .scroll",
+}
 """What stands at the top of a picture, if not the figures."""
 
 
