@@ -19,6 +19,7 @@ from ostinato.claims.claim import SIZES, Claim, Figure, Interval, Quantity, Size
 from ostinato.claims.evidence import Evidence, Finding, band
 from ostinato.claims.verdict import Verdict, inside, judge, judge_claim, mean, spread, together
 from ostinato.cli.app import run as command
+from ostinato.core.errors import Interrupted
 from ostinato.core.progress import Watch
 
 ROOT = Path(__file__).parent.parent
@@ -203,19 +204,22 @@ def test_a_provable_claim_that_does_not_hold_ends_with_3(tmp_path: Path, monkeyp
         assert command(["claims", "run", "--quick", "--out", str(tmp_path)]) == code
 
 
+@pytest.mark.parametrize("stopped", [KeyboardInterrupt(), Interrupted("`ostinato resume gone` goes on from here")])
 def test_ctrl_c_ends_with_130_and_says_how_to_go_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    stopped: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from ostinato.cli import claims as commands
 
     def measure(size: Size, seed: int, watch: Watch) -> Finding:
         if seed == 2:
-            raise KeyboardInterrupt
+            raise stopped
         return finding(1.0)
 
     monkeypatch.setattr(commands, "asked", lambda names, level: [toy(measure)])
     assert command(["claims", "run", "--quick", "--out", str(tmp_path)]) == 130
-    assert "the same command goes on" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "the same command goes on" in said
+    assert "resume" not in said
     assert [path.name for path in tmp_path.iterdir()] == ["toy.quick.unfinished.json"]
 
 

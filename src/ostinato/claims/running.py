@@ -11,7 +11,7 @@ from ostinato.claims import draw, page, results
 from ostinato.claims.claim import Claim, Size
 from ostinato.claims.evidence import Evidence, Finding
 from ostinato.claims.results import Result
-from ostinato.core.errors import OstinatoError
+from ostinato.core.errors import Interrupted, OstinatoError
 from ostinato.core.files import read_json, write_json, write_text
 from ostinato.core.progress import Progress, Watch, unwatched
 
@@ -54,8 +54,14 @@ def write_views(claim: Claim, folder: Path) -> None:
 
 
 def measured(claim: Claim, size: Size, seed: int, watch: Watch) -> Finding:
-    """What one seed gives, checked to be what the claim announces, and in its order."""
-    finding = claim.measure(size, seed, watch)
+    """What one seed gives, checked to be what the claim announces, and in its order.
+
+    Raises KeyboardInterrupt where training inside it was stopped by one.
+    """
+    try:
+        finding = claim.measure(size, seed, watch)
+    except Interrupted:  # it names a run to resume, whose folder is gone by now
+        raise KeyboardInterrupt from None
     names = [quantity.name for quantity in claim.quantities]
     assert finding.numbers.keys() == set(names), f"{claim.id}: other quantities"
     assert finding.curves.keys() <= claim.figures.keys(), f"{claim.id}: an unknown figure"

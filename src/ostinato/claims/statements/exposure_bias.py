@@ -30,7 +30,7 @@ def measure(size: Size, seed: int, watch: Watch) -> Finding:
 
     numbers: dict[str, float] = {}
     regret: dict[str, Points] = {}
-    surprise: dict[str, Points] = {}
+    costs: dict[str, dict[str, Points]] = {}
     places = range(1, STEPS + 1)
     for name, told in zip(CHAINS, watches(watch, list(CHAINS)), strict=True):
         given, alone = walks(name, size, seed, told)
@@ -44,9 +44,9 @@ def measure(size: Size, seed: int, watch: Watch) -> Finding:
             f"{name} text": float((alone.surprise - given.entropy)[LATE].mean()),
         }
         regret |= {f"{name} given": (places, given.regret), f"{name} alone": (places, alone.regret)}
-        costs = {"truth": given.entropy, "given": given.surprise, "alone": alone.surprise}
-        surprise |= {f"{name} {what}": (places, values) for what, values in costs.items()}
-    return Finding(numbers, {"regret": regret, "surprise": surprise})
+        written = {"truth": given.entropy, "given": given.surprise, "alone": alone.surprise}
+        costs[name] = {what: (places, values) for what, values in written.items()}
+    return Finding(numbers, {"regret": regret, **costs})
 
 
 def walks(name: str, size: Size, seed: int, watch: Watch) -> tuple[Walk, Walk]:
@@ -148,6 +148,16 @@ def of(name: str) -> tuple[Quantity, ...]:
     )
 
 
+def cost_figure(name: str) -> Figure:
+    """What symbols cost under one chain, by place."""
+    return Figure(
+        told(name, Text("what a symbol costs under the chain", "符号在链下的代价")),
+        Text("place in the line", "行中位置"),
+        Text("nats", "奈特"),
+        names=WRITTEN,
+    )
+
+
 CLAIM = add(
     Claim(
         id="exposure-bias",
@@ -214,12 +224,7 @@ CLAIM = add(
                 Text("nats", "奈特"),
                 names={f"{name} {what}": told(name, AFTER[what]) for name in CHAINS for what in AFTER},
             ),
-            "surprise": Figure(
-                Text("What a symbol costs under the chain", "符号在链下的代价"),
-                Text("place in the line", "行中位置"),
-                Text("nats", "奈特"),
-                names={f"{name} {what}": told(name, WRITTEN[what]) for name in CHAINS for what in WRITTEN},
-            ),
+            **{name: cost_figure(name) for name in CHAINS},
         },
         measure=measure,
         seeds={"quick": 3, "full": 3},
