@@ -42,6 +42,9 @@ def test_a_page_is_accessible_in_chinese_and_dark_on_a_phone(open_page: Any, nam
     assert page.locator("html").get_attribute("lang") == "zh-Hans"
     assert page.get_by_role("heading", level=1).inner_text() == CHINESE[name]["title"]
     assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
+    links = page.get_by_role("navigation").get_by_role("link").all()
+    assert len(links) == len(PAGES)
+    assert all(box["x"] >= 0 and box["x"] + box["width"] <= 390 for box in (link.bounding_box() for link in links))
     assert axe(page) == []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,22 @@ def test_a_claim_comes_with_every_number_and_curve() -> None:
         assert sum(len(figure["curves"]) for figure in run["figures"]) == sum(map(len, result.evidence.curves.values()))
     with pytest.raises(ConfigError, match="did you mean 'derivative-products'"):
         look("derivative-product")
+
+
+def test_a_claim_is_chosen_by_keyboard_and_has_the_stored_numbers(open_page: Any) -> None:
+    names = [claim.id for claim in in_order()]
+    place = names.index("clipping")
+    page = open_page(f"#claims?claim={names[place - 1] if place else names[1]}")
+    page.get_by_role("combobox", name="claim", exact=True).focus()
+    page.keyboard.press("ArrowDown" if place else "ArrowUp")
+    page.get_by_role("heading", level=2, name=all_claims()["clipping"].statement.en).wait_for()
+    page.wait_for_url("**claim=clipping**")
+    result = results.load(STORED, "clipping")["full"]
+    cells = page.get_by_role("region", name="What was measured").locator("[data-value]")
+    means = [sum(values) / len(values) for values in result.evidence.numbers.values()]
+    means = [value for value in means if math.isfinite(value)]
+    assert len(means) > 3
+    assert [float(cell.get_attribute("data-value")) for cell in cells.all()] == pytest.approx(means, rel=1e-9)
 
 
 def test_a_claim_can_be_chosen_and_read_in_chinese(open_page: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -210,6 +211,22 @@ def test_chinese_words_of_a_file_can_be_asked_on_a_phone(open_page: Any) -> None
     page.get_by_role("textbox", name="词", exact=True).last.fill("吃、狗，猫 看")
     page.wait_for_function("() => [...document.querySelectorAll('.matrix .down span')].map((node) => node.textContent)"
                            ".join('') === '吃狗猫看'")  # fmt: skip
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
+
+
+def test_words_on_a_map_do_not_cover_one_another_on_a_phone(open_page: Any) -> None:
+    page = open_page("#vectors?of=words", viewport=PHONE)
+    page.locator("figure", has_text="Map").locator("text.point").nth(10).wait_for()
+    boxes = page.evaluate(
+        """() => [...document.querySelectorAll("figure")].filter(({ textContent }) => textContent.startsWith("Map"))
+          .map((map) => [...map.querySelectorAll("text.point")].map((word) => word.getBoundingClientRect().toJSON()))"""
+    )
+    assert len(boxes[0]) > 10
+    for words in boxes:
+        for one, other in combinations(words, 2):
+            across = min(one["right"], other["right"]) - max(one["left"], other["left"])
+            down = min(one["bottom"], other["bottom"]) - max(one["top"], other["top"])
+            assert across < 2 or down < 6  # a line is higher than its letters
     assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
 
 

@@ -43,7 +43,7 @@ export async function draw(lab) {
       heading("solved"), el("div", { class: "row" }, ["a", "b", "c"].map((key) => text(lab, key, { rows: 1 }))),
       choice(lab, "method", ["3cosadd", "3cosmul"]), solves, notes.solved, pair(solved),
       heading("map"), text(lab, "words", { rows: 3 }), notes.mapped, cut,
-      Object.values(maps).map(({ node }) => el("div", {}, node)), matrices,
+      Object.values(maps).map(({ node }) => el("div", { class: "across-scroll" }, node)), matrices,
       heading("alike"), text(lab, "pairs", { rows: 4 }), notes.alike, alike] });
   alike.hidden = true;
   let opened = null; // {name, words, dimensions, sample}
