@@ -86,7 +86,10 @@ def test_costs_of_a_model_that_knows_nothing_are_those_of_an_even_draw(own: bool
     chain = drawn(7)
     found = walk(chain, lambda symbols: np.full((4000, SYMBOLS), 1 / SYMBOLS), np.random.default_rng(1), 4000, 5, own)
     np.testing.assert_allclose(found.regret, np.log(SYMBOLS) - found.entropy, rtol=1e-9)
+    first = chain.next(chain.begin(1))[0]
+    assert found.surprise[0] == pytest.approx(-np.log(first).mean())
+    assert found.entropy[0] == pytest.approx(-(first * np.log(first)).sum())
     assert found.texts.shape == (4000, 5)
     shares = np.bincount(found.texts[:, 0], minlength=SYMBOLS) / 4000
-    expected = np.full(SYMBOLS, 1 / SYMBOLS) if own else chain.next(chain.begin(1))[0]
+    expected = np.full(SYMBOLS, 1 / SYMBOLS) if own else first
     np.testing.assert_allclose(shares, expected, atol=0.03)
