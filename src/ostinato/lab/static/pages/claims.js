@@ -14,6 +14,7 @@ export async function draw(lab) {
   const t = lab.t.bind(lab);
   const said = (text) => text[lab.lang === "zh" ? "zh" : "en"];
   const sign = (verdict) => (verdict ? `${SIGNS[verdict.name]} ${said(verdict.text)}` : "–");
+  const long = (content) => el("td", { class: "text long" }, content);
   const cell = (content, text = false) => el("td", text ? { class: "text" } : {}, content);
   const { claims, rule, folder } = await lab.answer("list");
   const [about, numbers, all] = [el("div", {}), scroll(t("quantities")), scroll(t("all"))];
@@ -33,7 +34,7 @@ export async function draw(lab) {
   function overview() {
     all.replaceChildren(table(["claim", "says", "level", "size_full", "size_quick"].map((key) => t(key)), claims.map((claim) => el("tr", {},
       el("th", { scope: "row" }, el("button", { type: "button", onclick: () => lab.set({ claim: claim.id }, { push: true }) },
-        claim.id)), el("td", { class: "text long" }, said(claim.statement)), cell(said(claim.level), true),
+        claim.id)), long(said(claim.statement)), cell(said(claim.level), true),
       ["full", "quick"].map((size) => cell(sign(claim.verdicts[size]), true)))), "texts"));
   }
 
@@ -53,8 +54,8 @@ export async function draw(lab) {
     numbers.replaceChildren(run ? table(HEAD.map((key) => t(key)),
       run.quantities.map((one) => el("tr", {}, el("th", { scope: "row" }, said(one.what)), cell(sign(one.verdict), true),
         cell(one.expected ? within(one.expected) : t("reported"), true), el("td", { "data-value": one.mean }, show(one.mean, 4)),
-        cell(show(one.spread)), cell(said(one.unit), true), cell(one.values.map((value) => show(value, 4)).join(", "), true),
-        el("td", { class: "text long" }, one.why ? said(one.why) : "")))) : el("p", { class: "small pad" }, t("never")));
+        cell(show(one.spread)), cell(said(one.unit), true), long(one.values.map((value) => show(value, 4)).join(", ")),
+        long(one.why ? said(one.why) : "")))) : el("p", { class: "small pad" }, t("never")));
     pictures.replaceChildren(...(run?.figures ?? []).map(({ title, x, y, xLog, yLog, marks, curves }) => {
       const chart = plot({ title: said(title), height: 300 });
       requestAnimationFrame(() => chart.draw({ xLog, yLog, xLabel: said(x), yLabel: said(y),
