@@ -87,7 +87,7 @@ class Objective:
         if options.loss == "softmax":
             kernel, middle = whole.full_softmax, (*self._tables, *bags)
         elif options.loss == "hierarchical-softmax":
-            mine = matrices.words - 1 - matrices.copied, matrices.copies(thread)
+            mine = self._upper, matrices.copies(thread)
             kernel, middle = path.hierarchical_softmax, (*self._tables, *mine, *bags)
         elif self.bags:
             kernel, middle = bag.negative_sampling, (*drawn, *bags)
@@ -100,11 +100,16 @@ class Objective:
 
         return train
 
+    @property
+    def _upper(self) -> int:
+        """The first of the nodes that threads have copies of: those before the root, which is the last of V - 1."""
+        return self.matrices.words - 1 - self.matrices.copied
+
     def copies(self, thread: int) -> Copies | None:
         """The copies that thread number `thread` trains: of the nodes nearest to the root, if there is a tree."""
         if self.options.loss != "hierarchical-softmax" or not self.matrices.copied:
             return None
-        return Copies(self.matrices, self.matrices.words - 1 - self.matrices.copied, thread)
+        return Copies(self.matrices, self._upper, thread)
 
     def _desk(self) -> tuple[NDArray[Any], ...]:
         """Scratch for a kernel: arrays of every size it may need."""

@@ -52,16 +52,7 @@ class CaptionPredictor:
 
     def asking(self, options: PredictOptions) -> Asking:
         """How captions are searched for. Raises ConfigError for more captions than the beam holds."""
-        search = self.config.search
-        beam = search.beam if options.beam is None else options.beam
-        penalty = search.length_penalty if options.length_penalty is None else options.length_penalty
-        if not 1 <= options.nbest <= beam:
-            raise ConfigError(
-                f"--nbest {options.nbest}: a beam of {beam} holds 1 to {beam} captions; widen it (--beam)"
-            )
-        asking = Asking(beam, penalty, options.nbest, options.rows)
-        assert asking.strategy  # a wrong beam or penalty is found before anything is read
-        return asking
+        return Asking.of(options, self.config.search.beam, self.config.search.length_penalty, "captions")
 
     def predict(self, source: str, options: PredictOptions) -> Iterator[str]:
         """A caption for each picture; see `Predictor.predict`.

@@ -12,11 +12,13 @@ import torch
 from numpy.typing import NDArray
 
 from ostinato.core.config import build
+from ostinato.core.errors import ConfigError
 from ostinato.core.vocabulary import Ids
 from ostinato.decode import Beam, Greedy, Hypothesis, Strategy
 from ostinato.nn.encoder_decoder import EncoderDecoder
 from ostinato.nn.encoder_decoder_options import EncoderDecoderOptions
 from ostinato.nn.translator import Translator
+from ostinato.tasks.task import PredictOptions
 from ostinato.tasks.translation.data import Corpus
 from ostinato.text.bucket import batches_by_length
 
@@ -39,6 +41,21 @@ class Asking:
     nbest: int = 1
     rows: int = 64
     tokens: int = 8192
+
+    @classmethod
+    def of(cls, options: PredictOptions, beam: int, length_penalty: float, what: str) -> Asking:
+        """As asked on the command line, and where nothing is, with the run's own beam and length penalty.
+
+        what: the name of answers. Raises ConfigError for more of them than the beam holds, and for a wrong beam or
+        penalty, so that it is found before anything is read.
+        """
+        beam = beam if options.beam is None else options.beam
+        penalty = length_penalty if options.length_penalty is None else options.length_penalty
+        if not 1 <= options.nbest <= beam:
+            raise ConfigError(f"--nbest {options.nbest}: a beam of {beam} holds 1 to {beam} {what}; widen it (--beam)")
+        asking = cls(beam, penalty, options.nbest, options.rows, options.tokens)
+        assert asking.strategy
+        return asking
 
     @property
     def strategy(self) -> Strategy:

@@ -119,13 +119,8 @@ class TranslationPredictor:
 
     def asking(self, options: PredictOptions) -> Asking:
         """How sources are answered. Raises ConfigError for more answers than the beam holds."""
-        beam = self.config.search.beam if options.beam is None else options.beam
-        penalty = self.length_penalty if options.length_penalty is None else options.length_penalty
-        if not 1 <= options.nbest <= beam:
-            raise ConfigError(f"--nbest {options.nbest}: a beam of {beam} holds 1 to {beam} answers; widen it (--beam)")
-        asking = Asking(beam, penalty, options.nbest, options.rows, options.tokens)
-        assert asking.strategy  # a wrong beam or penalty is found before anything is read
-        return asking
+        given = options.length_penalty  # what was tuned is read only where it is needed
+        return Asking.of(options, self.config.search.beam, self.length_penalty if given is None else given, "answers")
 
     def predict(self, source: str, options: PredictOptions) -> Iterator[str]:
         """A translation for each line; see `Predictor.predict`.
