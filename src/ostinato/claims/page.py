@@ -33,6 +33,9 @@ WORDS: dict[str, Text] = {
     "never": Text("not run yet", "尚未运行"),
     "full": Text("full run", "完整运行"),
     "quick": Text("quick run", "快速运行"),
+    "drawn": Text("{} seeds", "{} 个种子"),
+    "commit": Text("commit", "提交"),
+    "cores": Text("{} cores", "{} 核"),
     "because": Text("Why these intervals", "区间的依据"),
 }
 
@@ -162,14 +165,19 @@ def tables(claim: Claim, result: Result, language: Language) -> list[str]:
 
 def provenance(result: Result, language: Language) -> str:
     """Where and when a result was made."""
+
+    def said(name: str, count: int) -> str:
+        return of(WORDS[name], language).format(count)
+
     about = result.environment
     commit = "-" if about["commit"] is None else about["commit"] + (" with edits" if about["changed"] else "")
     libraries = ", ".join(f"{name} {version}" for name, version in about["libraries"].items())
     facts = (
-        f"{of(WORDS[result.size], language)}, {len(result.seeds)} seeds, {result.seconds:.0f} s, {result.began}",
-        f"commit {commit}",
+        f"{of(WORDS[result.size], language)}, {said('drawn', len(result.seeds))}",
+        f"{result.seconds:.0f} s, {result.began}",
+        f"{of(WORDS['commit'], language)} {commit}",
         f"Ostinato {about['ostinato']}, Python {about['python']}, {libraries}",
-        f"{about['processor']}, {about['cores']} cores",
+        f"{about['processor']}, {said('cores', about['cores'])}",
     )
     return f"*{'; '.join(facts)}*"
 

@@ -86,8 +86,8 @@ def extended(vocabulary: Vocabulary, vectors: Vectors, more: int) -> Vocabulary:
     """The vocabulary with the first `more` words of the vectors that it lacks behind its own."""
     if not more:
         return vocabulary
-    known = vocabulary.pieces[2:-2]
-    new = (word for word in vectors.words if word not in vocabulary and word not in vocabulary.pieces)
+    known, taken = vocabulary.pieces[2:-2], frozenset(vocabulary.pieces)
+    new = (word for word in vectors.words if word not in taken)
     return Vocabulary((*known, *islice(new, more)))
 
 
