@@ -34,7 +34,8 @@ class WordOptions:
     """Word vectors to begin with: a run of `ostinato vectors train`, a folder of ours, word2vec's, GloVe's or
     fastText's files. model.embedding is taken from them."""
     more_words: Annotated[int, Ge(0)] = 0
-    """Words of the vectors, the first ones, that are known too where the training text lacks them."""
+    """Words of the vectors, the first ones, that are known too where the training text lacks them; quick with frozen,
+    since otherwise every update passes over their rows."""
     frozen: bool = False
     """Leave the word vectors as they begin."""
 
