@@ -99,9 +99,17 @@ def doctor(run: Path, *, json: bool = False) -> int:
 
 @app.command
 def plot(
-    runs: tuple[Path, ...], /, *, attention: str | None = None, out: Path | None = None, json: bool = False
+    runs: tuple[Path, ...],
+    /,
+    *,
+    attention: str | None = None,
+    by_length: bool = False,
+    out: Path | None = None,
+    json: bool = False,
 ) -> None:
-    """Draw the learning curves of runs, or what a translator or captioner looks at, as OUT.svg and OUT.png.
+    """Draw the learning curves of runs, how good they are by length, or what an answer looks at.
+
+    Written as OUT.svg and OUT.png.
 
     **Examples**
 
@@ -109,6 +117,7 @@ def plot(
     ostinato plot runs/lstm
     ostinato plot runs/lstm runs/gru --out figures/cells
     ostinato plot runs/en-de --attention "a man in an orange hat"
+    ostinato plot runs/en-de runs/fixed-vector --by-length
     ```
 
     Parameters
@@ -119,8 +128,10 @@ def plot(
         A sentence to translate: draw how much each word of the answer (down) looked at each word of it (across). Or
         what to describe, a number (from 1) of the run's test data, FILE.npz:NUMBER or a picture: draw where each word
         looked.
+    by_length:
+        Draw how good runs of one task are by the length of what they read, as they were evaluated last.
     out:
-        Where to write, without the ending; left out, curves or attention.
+        Where to write, without the ending; left out, curves, attention or lengths.
     json:
         Print the paths as one JSON object.
     """
@@ -128,12 +139,16 @@ def plot(
 
     if not runs:
         raise ConfigError("name at least one run directory")
-    given = Path("curves" if attention is None else "attention") if out is None else out
+    if by_length and attention is not None:
+        raise ConfigError("--by-length and --attention are two pictures; ask for one")
+    given = Path("lengths" if by_length else "curves" if attention is None else "attention") if out is None else out
     stem = given.with_suffix("") if given.suffix in (".svg", ".png") else given
     if not stem.name:
         raise ConfigError(f"--out names no file: {str(out)!r}; give a path without ending, such as curves")
     written = [stem.with_name(stem.name + ending) for ending in (".svg", ".png")]
-    if attention is None:
+    if by_length:
+        draw_lengths(runs, written)
+    elif attention is None:
         draw_curves(runs, written)
     else:
         draw_attention(runs, attention, written)
@@ -153,6 +168,16 @@ def draw_curves(runs: Sequence[Path], written: Sequence[Path]) -> None:
     events = {str(run): RunDir.open(run, kind).events() for run, kind in zip(runs, kinds, strict=True)}
     for path in written:
         draw(events, path)
+
+
+def draw_lengths(runs: Sequence[Path], written: Sequence[Path]) -> None:
+    """How good runs of a task are by length."""
+    from ostinato.runs import TASK, RunDir
+    from ostinato.tasks.length_picture import draw, read
+
+    found = [read(RunDir.open(run, TASK).path) for run in runs]
+    for path in written:
+        draw(found, path)
 
 
 def draw_attention(runs: Sequence[Path], text: str, written: Sequence[Path]) -> None:

@@ -153,11 +153,13 @@ def finish(run: RunDir, json: bool) -> None:
 
 
 def show_report(run: RunDir, report: Report, json: bool) -> None:
-    """Print a report; the mistakes worth looking at go into the run."""
+    """Print a report, which stays in the run with the mistakes worth looking at."""
     from ostinato.core.files import write_text
+    from ostinato.tasks import length_picture
 
     lines = "".join(f"{as_json(mistake)}\n" for mistake in report.mistakes)
     write_text(run.path / "mistakes.jsonl", lines)
+    length_picture.keep(run.path, report)
     if json:
         show_json({"run": str(run), **report.to_json()})
         return
