@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ostinato.core.errors import ConfigError, DataError, FormatError, MismatchError
@@ -15,9 +16,9 @@ from ostinato.tasks.task import Report, Table
 ROWS = (("1-8", "86", "49.54", "0.997"), ("9+", "1,435", "30.10", "1.02"))
 
 
-def report(data: str = "data:test#1", measure: str = "BLEU", title: str = "by source length, in words") -> Report:
+def report(data: str = "data:test#1", measure: str = "BLEU", by: str = "length") -> Report:
     tables = (Table("measures", ("measure", "value"), (("bleu", "1"),)),
-              Table(title, ("words", "sources", measure, "length ratio"), ROWS))  # fmt: skip
+              Table("by source length, in words", ("words", "sources", measure, "length ratio"), ROWS, by))  # fmt: skip
     return Report("BLEU", 38.0, 1521, f"{data}|nrefs:1", {"bleu": 38.0}, tables)
 
 
@@ -70,12 +71,10 @@ def test_runs_without_a_table_by_length_say_so(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="ostinato evaluate"):
         read(tmp_path)
     with pytest.raises(DataError, match="no table by length"):
-        read(kept(tmp_path / "series", report(title="by series")))
+        read(kept(tmp_path / "series", report(by="")))
 
 
-@pytest.mark.parametrize(
-    "text", ["{", '{"format": 1}', '{"format": 1, "signature": "", "tables": [{"title": "length"}]}']
-)
+@pytest.mark.parametrize("text", ["{", '{"format": 1}', '{"format": 1, "signature": "", "tables": [{"by": "length"}]}'])
 def test_a_damaged_report_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / length_picture.FILE).write_text(text, "utf8")
     with pytest.raises(FormatError, match=r"report\.json"):
@@ -91,3 +90,15 @@ def test_what_is_kept_is_plain_json(tmp_path: Path) -> None:
     content = json.loads((kept(tmp_path / "run", report()) / length_picture.FILE).read_text("utf8"))
     assert content["value"] == 38.0
     assert content["tables"][1]["rows"][0] == list(ROWS[0])
+
+
+def test_a_run_named_in_a_script_without_a_font_is_drawn_without_a_warning(tmp_path: Path) -> None:
+    draw([read(kept(tmp_path / "翻译", report()))], tmp_path / "lengths.png")
+    assert (tmp_path / "lengths.png").stat().st_size > 1000
+
+
+def test_a_table_of_classes_says_what_they_are_of() -> None:
+    from ostinato.tasks.tables import by_class
+
+    made = by_class("by length", "words", np.array([1, 9]), np.array([True, False]), (1, 6), "length")
+    assert (made.by, made.rows) == ("length", (("1-5", "1", "100.00"), ("6+", "1", "0.00")))

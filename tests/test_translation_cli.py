@@ -88,6 +88,12 @@ def test_attention_is_drawn_beside_the_curves(run: RunDir, tmp_path: Path, capsy
     assert (tmp_path / "curves.svg").is_file()
 
 
+def test_quality_by_length_is_drawn_from_the_last_evaluation(run: RunDir, tmp_path: Path) -> None:
+    assert cli(["evaluate", str(run), "-q"]) == 0
+    assert cli(["plot", str(run), "--by-length", "--out", str(tmp_path / "lengths"), "-q"]) == 0
+    assert "by source length, in words" in (tmp_path / "lengths.svg").read_text("utf8")
+
+
 def test_what_makes_no_sense_is_refused(
     run: RunDir, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,6 +102,7 @@ def test_what_makes_no_sense_is_refused(
     for words, message in (
         (["plot", str(run), str(run), "--attention", "a"], "--attention draws one run, got 2"),
         (["plot", str(run), "--attention", " "], "there is no attention to draw"),
+        (["plot", str(run), "--attention", "a", "--by-length"], "ask for one"),
         (["evaluate", str(greedy), "--tune"], "nothing to tune"),
         (["evaluate", str(run), "--max-ppl", "3"], "has no perplexity"),
         (["predict", str(run), "--precision", "fp8"], "precision"),

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import unicodedata
-import warnings
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ostinato.core.errors import ConfigError
-from ostinato.core.files import atomic_path
 from ostinato.tasks.attention_over_picture import compose as over_picture
 from ostinato.tasks.captioning.seen import Looking
 from ostinato.tasks.task import Seen
-from ostinato.train.curves import FAINT, INK, METADATA, STYLE, families
+from ostinato.train.curves import FAINT, INK, families, form_of, save
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,20 +35,10 @@ def draw(seen: Seen, path: Path) -> list[str]:
     Text in an SVG stays text, which the viewer's fonts show; a PNG needs them here, and letters that no font here has
     are named. Equal weights give equal bytes. Raises ConfigError for another ending, StorageError.
     """
-    form = path.suffix.lower().removeprefix(".")
-    if form not in METADATA:
-        raise ConfigError(f"{path}: attention is drawn as .svg or .png, got {path.suffix or 'no ending'!r}")
-    import matplotlib
-
-    fonts = families()
+    form = form_of(path, "attention is")
     words = seen.target if isinstance(seen, Looking) else [*seen.source, *seen.target]
-    lacking = missing(words, fonts) if form == "png" else []
-    style: Any = {**STYLE, "font.family": fonts}
-    with matplotlib.rc_context(style), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # named below
-        figure = over_picture(seen) if isinstance(seen, Looking) else compose(seen)
-        with atomic_path(path) as temporary:
-            figure.savefig(temporary, format=form, dpi=200, metadata=METADATA[form])
+    lacking = missing(words, families()) if form == "png" else []
+    save(lambda: over_picture(seen) if isinstance(seen, Looking) else compose(seen), path, form)
     boxes = (
         f"{path} shows boxes for {' '.join(lacking)}, which no font here has; install one, such as Noto Sans CJK "
         "(fonts-noto-cjk), or look at the SVG"

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import cycle
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from ostinato.core.errors import ConfigError, DataError, FormatError, MismatchError
-from ostinato.core.files import atomic_path, check_format, read_json, write_json
+from ostinato.core.errors import DataError, FormatError, MismatchError
+from ostinato.core.files import check_format, read_json, write_json
 from ostinato.tasks.task import Report
-from ostinato.train.curves import COLOURS, DASHES, FAINT, MARKS, METADATA, STYLE, families
+from ostinato.train.curves import COLOURS, DASHES, MARKS, form_of, save, tidy
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FORMAT = 1
 FILE = "report.json"
@@ -51,7 +55,7 @@ def read(folder: Path) -> Lengths:
     content = read_json(path)
     try:
         check_format(path, content, FORMAT)
-        table = next((table for table in content["tables"] if "length" in table["title"]), None)
+        table = next((table for table in content["tables"] if table["by"] == "length"), None)
         if table is None:
             raise DataError(f"{folder}: its task makes no table by length")
         classes, counts, values = zip(*(row[:3] for row in table["rows"]), strict=True)
@@ -78,33 +82,26 @@ def draw(found: Sequence[Lengths], path: Path) -> None:
 
     Raises ConfigError for another ending, MismatchError as `check_alike` says, StorageError.
     """
-    form = path.suffix.lower().removeprefix(".")
-    if form not in METADATA:
-        raise ConfigError(f"{path}: drawn as .svg or .png, got {path.suffix or 'no ending'!r}")
+    form = form_of(path, "quality by length is")
     check_alike(found)
-    import matplotlib
+    save(lambda: compose(found), path, form)
+
+
+def compose(found: Sequence[Lengths]) -> Figure:
+    """The figure: a line for each run over the classes of lengths, with how many examples each has."""
     from matplotlib.figure import Figure
 
-    style: Any = {**STYLE, "font.family": families()}
-    with matplotlib.rc_context(style):
-        figure = Figure(figsize=(5.6, 3.4))
-        axes = figure.add_axes((0.11, 0.2, 0.86, 0.74))
-        for place, lengths in enumerate(found):
-            axes.plot(
-                range(len(lengths.classes)),
-                lengths.values,
-                color=COLOURS[place % len(COLOURS)],
-                linestyle=DASHES[place % len(DASHES)],
-                marker=MARKS[place % len(MARKS)],
-                label=lengths.name,
-            )
-        first = found[0]
-        ticks = [f"{name}\n{count}" for name, count in zip(first.classes, first.counts, strict=True)]
-        axes.set_xticks(range(len(ticks)), ticks)
-        axes.set_xlabel(f"{first.title}; below: how many")
-        axes.set_ylabel(first.measure)
-        axes.grid(axis="y", color=FAINT, alpha=0.25, linewidth=0.5)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(frameon=False)
-        with atomic_path(path) as temporary:
-            figure.savefig(temporary, format=form, dpi=200, metadata=METADATA[form])
+    figure = Figure(figsize=(5.6, 3.4))
+    axes = figure.add_axes((0.11, 0.2, 0.86, 0.74))
+    looks = zip(cycle(COLOURS), cycle(DASHES), cycle(MARKS), strict=True)
+    for lengths, (colour, dash, mark) in zip(found, looks, strict=False):
+        places = range(len(lengths.classes))
+        axes.plot(places, lengths.values, color=colour, linestyle=dash, marker=mark, label=lengths.name)
+    first = found[0]
+    ticks = [f"{name}\n{count}" for name, count in zip(first.classes, first.counts, strict=True)]
+    axes.set_xticks(range(len(ticks)), ticks)
+    axes.set_xlabel(f"{first.title}; below: how many")
+    axes.set_ylabel(first.measure)
+    tidy(axes)
+    axes.legend(frameon=False)
+    return figure

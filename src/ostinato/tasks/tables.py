@@ -21,11 +21,14 @@ NO_END = 1 << 62
 
 
 def by_class(
-    title: str, named: str, values: NDArray[np.int64], right: NDArray[np.bool_], begins: Sequence[int]
+    title: str, named: str, values: NDArray[np.int64], right: NDArray[np.bool_], begins: Sequence[int], by: str = ""
 ) -> Table:
-    """The accuracy of the examples whose value [N] lies in each class, without the empty classes; right: [N]."""
+    """The accuracy of the examples whose value [N] lies in each class, without the empty classes; right: [N].
+
+    by: as in `Table`.
+    """
     rows = [(name, f"{inside.sum():,}", percent(right[inside].mean())) for name, inside in classes(values, begins)]
-    return Table(title, (named, "examples", "accuracy"), tuple(rows))
+    return Table(title, (named, "examples", "accuracy"), tuple(rows), by)
 
 
 def classes(values: NDArray[np.int64], begins: Sequence[int]) -> Iterator[tuple[str, NDArray[np.bool_]]]:

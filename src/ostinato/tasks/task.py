@@ -67,11 +67,15 @@ class PredictOptions:
 
 @dataclass(frozen=True)
 class Table:
-    """Numbers for people: a title, the columns' names, and rows of as many texts."""
+    """Numbers for people: a title, the columns' names, and rows of as many texts.
+
+    by: what the rows are classes of, `length`, for what draws them: class, how many, and the measure; else nothing.
+    """
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    by: str = ""
 
 
 @dataclass(frozen=True)

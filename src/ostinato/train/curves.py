@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -70,18 +70,29 @@ def draw(runs: Mapping[str, Sequence[Mapping[str, Any]]], path: Path) -> None:
     rate, all against tokens. Equal events give equal bytes.
     Raises DataError if there is no run or one without reports, ConfigError for another ending, StorageError.
     """
-    form = path.suffix.lower().removeprefix(".")
-    if form not in METADATA:
-        raise ConfigError(f"{path}: curves are drawn as .svg or .png, got {path.suffix or 'no ending'!r}")
+    form = form_of(path, "curves are")
     if not runs:
         raise DataError("there is no run to draw; name at least one run directory")
     curves = {name: read(name, events) for name, events in runs.items()}
+    save(lambda: compose(curves), path, form)
+
+
+def form_of(path: Path, what: str) -> str:
+    """svg or png, as the ending of a picture's path says; what: `curves are`. Raises ConfigError for another ending."""
+    form = path.suffix.lower().removeprefix(".")
+    if form not in METADATA:
+        raise ConfigError(f"{path}: {what} drawn as .svg or .png, got {path.suffix or 'no ending'!r}")
+    return form
+
+
+def save(compose: Callable[[], Figure], path: Path, form: str) -> None:
+    """Compose a figure in our style and write it whole; equal figures give equal bytes. Raises StorageError."""
     import matplotlib
 
     style: Any = {**STYLE, "font.family": families()}
     with matplotlib.rc_context(style), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # a PNG on a machine without that script's font
-        figure = compose(curves)
+        figure = compose()
         with atomic_path(path) as temporary:
             figure.savefig(temporary, format=form, dpi=200, metadata=METADATA[form])
 

@@ -51,7 +51,14 @@ def judge(
     shown = tuple((key, f"{value:.2f}") for key, value in values.items())
     tables = (
         Table(f"measures, edits in percent of the {side.symbol}s", ("measure", "value"), shown),
-        by_class(f"exact by length in {side.symbol}s", f"{side.symbol}s", lengths, np.array(distances) == 0, LENGTHS),
+        by_class(
+            f"exact by length in {side.symbol}s",
+            f"{side.symbol}s",
+            lengths,
+            np.array(distances) == 0,
+            LENGTHS,
+            "length",
+        ),
     )
     score = overlap if config.train.measure == "bleu" else edits
     main = NAMES[config.train.measure]

@@ -56,7 +56,7 @@ def _tables(
     tables = [
         _by_label(score),
         _confusions(score),
-        by_class("by length", unit, lengths, right, (0, *LENGTHS)),
+        by_class("by length", unit, lengths, right, (0, *LENGTHS), by="length"),
         by_class(f"by {unit} that training lacks", f"unseen {unit}", unseen, right, UNSEEN),
     ]
     if score.unknown:

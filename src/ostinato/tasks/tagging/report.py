@@ -236,7 +236,9 @@ def _common(judged: Judged, score: LabelScore) -> list[Table]:
     lengths = np.array([len(sentence.words) for sentence in judged.sentences], np.int64)
     right = np.array([tuple(a) == tuple(b) for a, b in zip(judged.reference, judged.answers, strict=True)], np.bool_)
     tables = [
-        by_class("whole sentences right, by length", f"{judged.corpus.source.unit}s", lengths, right, (0, *LENGTHS))
+        by_class(
+            "whole sentences right, by length", f"{judged.corpus.source.unit}s", lengths, right, (0, *LENGTHS), "length"
+        )
     ]
     if score.unknown:
         rows = tuple((label, f"{times:,}") for label, times in score.unknown)

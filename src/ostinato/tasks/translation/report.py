@@ -122,7 +122,8 @@ def _classes(judged: Judged, cells: Cells) -> tuple[Table, ...]:
     """By source length, and by source words that training lacks where a source is words."""
     side, pairs = judged.corpus.source, judged.pairs
     lengths = np.array([len(side.symbols(pair.source)) for pair in pairs], np.int64)
-    tables = [by_class(f"by source length, in {side.symbol}s", f"{side.symbol}s", judged, lengths, LENGTHS, cells)]
+    title = f"by source length, in {side.symbol}s"
+    tables = [replace(by_class(title, f"{side.symbol}s", judged, lengths, LENGTHS, cells), by="length")]
     if side.symbol == "word":
         trained = vocabulary_of((pair.source for pair in judged.corpus.parts.get("train", [])), side)
         texts = [words_of(side.pipeline.normalise(pair.source)) for pair in pairs]
