@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from ostinato.core.errors import ConfigError, ShapeError
-from ostinato.nn.attention import Additive, Attention, Dot, General, Memory, ScaledDot, attentions, grouped
+from ostinato.nn.attention import Additive, Attention, Dot, General, ScaledDot, attentions
+from ostinato.nn.memory import Memory, grouped
 
 NAMES = sorted(attentions)
 

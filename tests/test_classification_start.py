@@ -85,7 +85,7 @@ def test_it_trains_and_answers_without_the_language_model_at_hand(language_model
     import shutil
 
     copy = shutil.copytree(language_model, tmp_path / "lm")
-    plan = config(write(tmp_path / "train"), TAKEN, {**FROM_RUN, "from_run": str(copy)}, epochs=4)
+    plan = config(write(tmp_path / "train"), TAKEN, {**FROM_RUN, "from_run": str(copy)}, epochs=8)
     run = working.train("classification", plan, tmp_path / "run", Callbacks())
     shutil.rmtree(copy)
     found = working.load(run.path)

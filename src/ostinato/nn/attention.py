@@ -3,39 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
 from ostinato.core.errors import ConfigError, ShapeError
 from ostinato.core.registry import Registry
-
-
-class Memory(NamedTuple):
-    """What is attended to; keys are made once of the values, by the attention that will read them."""
-
-    keys: Tensor  # [B, S, key size]
-    values: Tensor  # [B, S, value size]
-    mask: Tensor  # [B, S], true where there is something
-
-
-class Grouped(NamedTuple):
-    """A memory of few rows for many queries, several of them looking at one row; nothing is copied for that."""
-
-    memory: Memory  # of M rows
-    places: Tensor  # [N], where each query stands among M rows of `width` places each
-    width: int
-
-
-def grouped(memory: Memory, rows: Tensor) -> Grouped:
-    """The memory for queries [N] that look at `rows` [N] of it, in any order."""
-    order = torch.argsort(rows, stable=True)
-    ascending = rows[order]
-    place = torch.empty_like(rows)
-    place[order] = torch.arange(len(rows), device=rows.device) - torch.searchsorted(ascending, ascending)
-    width = int(place.max()) + 1 if len(rows) else 1
-    return Grouped(memory, rows * width + place, width)
+from ostinato.nn.gathered import StepLinear
+from ostinato.nn.looking import Looking, LookingByKernels, has_kernels, look_once
+from ostinato.nn.memory import Grouped, Memory
 
 
 class Attention(nn.Module):
@@ -90,6 +67,10 @@ class Attention(nn.Module):
         weights = self.weigh(query, memory)
         return weights.to(memory.values.dtype) @ memory.values, weights
 
+    def over(self, memory: Memory | Grouped) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
+        """`forward` for the steps of a loop: of queries [N, query_size], as `Looking` says."""
+        return Looking(self, memory)
+
     def look_together(self, query: Tensor, group: Grouped) -> tuple[Tensor, Tensor]:
         """`forward` of queries that share rows of a memory: those of a row look at it side by side."""
         memory, places, width = group
@@ -120,7 +101,7 @@ class Additive(Attention):
 
     def __init__(self, query_size: int, value_size: int, size: int):
         super().__init__(query_size, value_size, size)
-        self.from_query = nn.Linear(query_size, size, bias=False)
+        self.from_query = StepLinear(query_size, size, bias=False)
         self.from_value = nn.Linear(value_size, size)
         self.vector = nn.Parameter(torch.empty(size).uniform_(-(size**-0.5), size**-0.5))
 
@@ -131,6 +112,16 @@ class Additive(Attention):
     def score(self, queries: Tensor, keys: Tensor) -> Tensor:
         asked = 2 * self.from_query(queries)
         return torch.sigmoid(asked[:, :, None] + keys[:, None]) @ (2 * self.vector)
+
+    def over(self, memory: Memory | Grouped) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
+        if torch.is_grad_enabled() and has_kernels(memory, self):
+            return LookingByKernels(self, memory)
+        return Looking(self, memory)
+
+    def forward(self, query: Tensor, memory: Memory | Grouped) -> tuple[Tensor, Tensor]:
+        if query.dim() == 3 and not torch.is_grad_enabled() and has_kernels(memory, self):
+            return look_once(self, query, memory)
+        return super().forward(query, memory)
 
 
 @attentions.register("dot")
@@ -158,7 +149,7 @@ class ScaledDot(Attention):
 
     def __init__(self, query_size: int, value_size: int, size: int):
         super().__init__(query_size, value_size, size)
-        self.from_query = nn.Linear(query_size, size, bias=False)
+        self.from_query = StepLinear(query_size, size, bias=False)
         self.from_value = nn.Linear(value_size, size, bias=False)
 
     def key(self, values: Tensor) -> Tensor:

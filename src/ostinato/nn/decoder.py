@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -12,13 +13,16 @@ from torch import Tensor, nn
 
 from ostinato.core.errors import ConfigError
 from ostinato.core.state import leaves, map_leaves
-from ostinato.nn.attention import Attention, Grouped, Memory, attentions
+from ostinato.nn.attention import Attention, attentions
 from ostinato.nn.cells import Cell
 from ostinato.nn.cells.recurrent import RecurrentCell
 from ostinato.nn.encoder_decoder_options import DecoderOptions
+from ostinato.nn.gathered import StepLinear, Steps, gathered
 from ostinato.nn.heads import LinearHead, make_head
 from ostinato.nn.loss import CACHED
+from ostinato.nn.memory import Grouped, Memory
 from ostinato.nn.networks import make_cell
+from ostinato.nn.ragged import Ragged
 from ostinato.nn.unroll import Stack, StackState
 
 
@@ -96,7 +100,7 @@ class Decoder(nn.Module):
                 f"model.kind: {options.kind} keeps no vector that could start as the source's, so a fixed vector must "
                 "be read at every step; set context to every-step, or take attention"
             )
-        self.readout = nn.Linear(size + context + (options.embedding if self.rereads else 0), self.width)
+        self.readout = StepLinear(size + context + (options.embedding if self.rereads else 0), self.width)
         tied = self.embedding.weight if options.tied else None
         self.head = make_head(options.head, self.width, outputs, counts, tied)
         self.options = replace(options, head=self.head.options)
@@ -118,12 +122,19 @@ class Decoder(nn.Module):
 
     def read(self, decoding: Decoding, inputs: Tensor) -> tuple[Tensor, Tensor, Decoding]:
         """Read ids [B, T]; return features [B, T, width], attention weights [B, T, S], and what follows."""
-        words = self.embedding(inputs)
         if self.before or self.feeds:
-            features, weights, state = self.by_steps(decoding, self.stack.dropout(words))
+            features, seen, state = self.by_steps(decoding, inputs, Ragged.full(*inputs.shape))
+            features, weights = features.view(*inputs.mT.shape, -1).transpose(0, 1), torch.stack(seen, dim=1)
         else:
-            features, weights, state = self.at_once(decoding, words)
+            features, weights, state = self.at_once(decoding, self.embedding(inputs))
         return features, weights, decoding._replace(decoder=state)
+
+    def read_ragged(self, decoding: Decoding, inputs: Tensor, ragged: Ragged) -> Tensor:
+        """The features [N, width] that `read` gives at the places that `ragged` has, step after step."""
+        if self.before or self.feeds:
+            return self.by_steps(decoding, inputs, ragged)[0]
+        features, _, _ = self.at_once(decoding, self.embedding(inputs))
+        return ragged.packed(features)
 
     def at_once(self, decoding: Decoding, words: Tensor) -> tuple[Tensor, Tensor, DecoderState]:
         """As `read` of word vectors [B, T, embedding], where no step reads what the one before has seen."""
@@ -142,28 +153,34 @@ class Decoder(nn.Module):
         with nullcontext() if self.training else settled(cell):
             return self.stack.scan(layers, xs.to(dtype_of(cell)))
 
-    def by_steps(self, decoding: Decoding, words: Tensor) -> tuple[Tensor, Tensor, DecoderState]:
-        """As `read` of word vectors [B, T, embedding], where each step reads what the one before has seen."""
-        (layers, last), memory, _ = decoding
+    def by_steps(self, decoding: Decoding, inputs: Tensor, ragged: Ragged) -> tuple[Tensor, list[Tensor], DecoderState]:
+        """As `read_ragged`, where each step reads what the one before has seen; and the weights of each step, and the
+        state of the rows that the last one read."""
+        layers, last = decoding.decoder
         assert self.attention is not None
+        look = self.attention.over(decoding.memory)
         lowest = Lowest(self.stack.cells[0], self.options.embedding)
+        words = self.stack.dropout(self.embedding(ragged.packed(inputs)))
         outputs, contexts, weights = [], [], []
-        for word in lowest.hoist(words):
-            if self.before:
-                context, weight = self.attention(last, memory)
-                last, layers = self.step_layers(lowest, layers, word, context)
-            else:
-                output, layers = self.step_layers(lowest, layers, word, last)
-                output = self.stack.dropout(output)
-                context, weight = self.attention(output, memory)
-                last = self.features(output, context)
-            outputs.append(last)
-            contexts.append(context)
-            weights.append(weight)
-        features = torch.stack(outputs, dim=1)
-        if self.before:
-            features = self.features(self.stack.dropout(features), torch.stack(contexts, dim=1), words)
-        return features, torch.stack(weights, dim=1), DecoderState(layers, last)
+        with gathered(self.stack, self.attention, self.readout):
+            for word in lowest.hoist(words, ragged.sizes):
+                if len(word) < len(last):
+                    layers, last = map_leaves(partial(first, len(word)), (layers, last))
+                if self.before:
+                    context, weight = look(last)
+                    last, layers = self.step_layers(lowest, layers, word, context)
+                else:
+                    output, layers = self.step_layers(lowest, layers, word, last)
+                    output = self.stack.dropout(output)
+                    context, weight = look(output)
+                    last = self.features(output, context)
+                outputs.append(last)
+                contexts.append(context)
+                weights.append(weight)
+        features = torch.cat(outputs) if outputs else last[:0]
+        if self.before and outputs:
+            features = self.features(self.stack.dropout(features), torch.cat(contexts), words)
+        return features, weights, DecoderState(layers, last)
 
     def step_layers(
         self, lowest: Lowest, states: StackState, word: Tensor, beside: Tensor
@@ -196,7 +213,7 @@ class Decoder(nn.Module):
         return self.log_probs(features[:, 0]), after, weights[:, 0]
 
     def loss(self, features: Tensor, targets: Tensor, weight: Tensor) -> Tensor:
-        """The summed -log p (nats) of targets [B, T] after features [B, T, width] where weight [B, T] is not zero.
+        """The summed -log p (nats) of targets [...] after features [..., width] where weight [...] is not zero.
 
         In training the targets are smoothed: the loss of a target is (1 - e) of its own and e of the mean over all
         words. Source: [Szegedy2016] section 7.
@@ -272,21 +289,27 @@ class Lowest:
         self.cell, self.linear = cell, isinstance(cell, RecurrentCell) and type(cell).read is RecurrentCell.read
         if self.linear:
             linear: Any = cell.from_input
-            self.weight, self.beside = torch.split(linear.weight, [known, linear.in_features - known], dim=1)
+            self.weight, beside = torch.split(linear.weight, [known, linear.in_features - known], dim=1)
+            self.beside = Steps(beside)
             self.bias: Tensor | None = linear.bias
 
-    def hoist(self, words: Tensor) -> tuple[Tensor, ...]:
-        """What each step needs of `words` [B, T, known]: [B, n], T times."""
+    def hoist(self, words: Tensor, sizes: Sequence[int]) -> tuple[Tensor, ...]:
+        """What each step needs of `words` [N, known], so many of them after another."""
         read = nn.functional.linear(words, self.weight, self.bias) if self.linear else words
-        return read.unbind(dim=1)
+        return torch.split(read, list(sizes))
 
     def step(self, state: Any, word: Tensor, beside: Tensor) -> tuple[Tensor, Any]:
         """The output and the new state of a step on one of what `hoist` gave and on `beside` [B, m]."""
         if not self.linear:
             return step(self.cell, state, torch.cat([word, beside], dim=-1))
         assert isinstance(self.cell, RecurrentCell)
-        read = word + nn.functional.linear(beside, self.beside)
+        read = word + self.beside(beside)
         return self.cell.update(state, self.cell.activate(state, read))
+
+
+def first(rows: int, leaf: Tensor) -> Tensor:
+    """So many rows of a tensor."""
+    return leaf[:rows]
 
 
 def log_softmax(scores: Tensor) -> Tensor:

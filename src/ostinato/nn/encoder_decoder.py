@@ -14,6 +14,7 @@ from ostinato.nn.decoder import Decoder, Decoding, Encoded, dtype_of, settled, w
 from ostinato.nn.encoder_decoder_options import EncoderDecoderOptions
 from ostinato.nn.networks import make_cell
 from ostinato.nn.pooling import Last, inside
+from ostinato.nn.ragged import Ragged
 from ostinato.nn.unroll import Stack
 
 
@@ -72,15 +73,17 @@ class Describer(nn.Module):
 
         sources: [B, S, ...] with lengths [B]. inputs: [B, T], the start symbol and then the targets one place later.
         sampling: share of the inputs that are replaced by the decoder's own draws, see `Decoder.mix`.
-        In training with smoothed labels, and, with an output layer that estimates, its estimate.
+        In training with smoothed labels, and, with an output layer that estimates, its estimate. Quicker where the
+        rows with the longest targets come first.
         """
         with self.products():
             decoding = self.decoder.start(self.encoder(sources, lengths))
             if sampling:
                 inputs = self.decoder.mix(decoding, inputs, sampling)
-            features, _, _ = self.decoder.read(decoding, inputs)
+            ragged = Ragged.of(weight)
+            features = self.decoder.read_ragged(decoding, inputs, ragged)
         self.decoder.bf16 = self.bf16
-        return self.decoder.loss(features, targets, weight)
+        return self.decoder.loss(features, ragged.packed(targets), ragged.packed(weight))
 
     def score(self, sources: Tensor, lengths: Tensor, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Log-probs [B, T] (nats) of targets after their sources and inputs, and weights [B, T, places]."""

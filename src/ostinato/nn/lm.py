@@ -95,12 +95,14 @@ class evaluating:
         self.inference = torch.inference_mode(not gradients)
 
     def __enter__(self) -> None:
-        self.network.eval()
+        if self.was_training:
+            self.network.eval()
         self.inference.__enter__()
 
     def __exit__(self, *fault: Any) -> None:
         self.inference.__exit__(*fault)
-        self.network.train(self.was_training)
+        if self.was_training:
+            self.network.train()
 
 
 def to_numpy(state: Any) -> State:

@@ -15,13 +15,13 @@ from torch import Tensor, nn
 from ostinato.core.errors import ConfigError, DataError, MismatchError, ShapeError
 from ostinato.core.state import State, map_leaves
 from ostinato.core.vocabulary import Ids, LogProbs
-from ostinato.nn.attention import Memory, grouped
 from ostinato.nn.cells import Cell
 from ostinato.nn.cells.recurrent import RecurrentCell
 from ostinato.nn.decoder import DecoderState, Decoding
 from ostinato.nn.encoder_decoder import Describer, EncoderDecoder
 from ostinato.nn.heads import LinearHead
 from ostinato.nn.lm import evaluating, to_numpy, to_torch
+from ostinato.nn.memory import Memory, grouped
 
 
 class ReadingState(NamedTuple):

@@ -52,7 +52,7 @@ class GRU(GRUCell):
 
     def activate(self, state: GRUState, read: Tensor) -> GRUGates:
         r_x, z_x, n_x = read.chunk(3, dim=-1)
-        products = nn.functional.linear(state.hidden, self.from_hidden.weight, self.hidden_bias())
+        products = self.from_hidden.product(state.hidden, self.hidden_bias())
         r_h, z_h, n_h = products.chunk(3, dim=-1)
         reset = torch.sigmoid(r_x + r_h)
         return GRUGates(reset, torch.sigmoid(z_x + z_h), torch.tanh(n_x + reset * n_h))

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ostinato.nn.cells.base import Cell
+from ostinato.nn.gathered import StepLinear, gathered
 
 
 class RecurrentCell(Cell):
@@ -23,7 +24,7 @@ class RecurrentCell(Cell):
         super().__init__(input_size, hidden_size)
         self.blocks = blocks
         self.from_input = nn.Linear(input_size, blocks * hidden_size, bias=biases > 0)
-        self.from_hidden = nn.Linear(hidden_size, blocks * hidden_size, bias=biases == 2)
+        self.from_hidden = StepLinear(hidden_size, blocks * hidden_size, bias=biases == 2)
         self.register_buffer("no_bias", torch.zeros(blocks * hidden_size), persistent=False)
 
     def read(self, x: Tensor) -> Tensor:
@@ -47,9 +48,10 @@ class RecurrentCell(Cell):
 
     def scan(self, state: Any, xs: Tensor) -> tuple[Tensor, Any]:
         outputs = []
-        for read in self.read(xs).unbind(dim=1):  # the inputs of all steps are one product
-            output, state = self.update(state, self.activate(state, read))
-            outputs.append(output)
+        with gathered(self):
+            for read in self.read(xs).unbind(dim=1):  # the inputs of all steps are one product
+                output, state = self.update(state, self.activate(state, read))
+                outputs.append(output)
         return torch.stack(outputs, dim=1), state
 
     def recurrent_matrices(self) -> list[Tensor]:

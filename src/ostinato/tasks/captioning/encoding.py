@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ostinato.core.vocabulary import Ids
 from ostinato.nn.captioner import Captioner
 from ostinato.tasks.captioning.data import Part
-from ostinato.tasks.translation.encoding import Batch, taught
+from ostinato.tasks.translation.encoding import Batch, longest_first, taught
 from ostinato.tasks.translation.sides import Side
 from ostinato.text.bucket import Places
 
@@ -30,7 +30,8 @@ class Encoded:
         return np.array([len(target) for target in self.targets], np.int64)
 
     def batch(self, captioner: Captioner, rows: Places) -> Batch:
-        """Some of the captions with their pictures, as tensors."""
+        """Some of the captions with their pictures, as tensors, the longest captions first."""
+        rows = longest_first(rows, self.targets)
         pictures, lengths = captioner.batch([self.part.picture(self.items[row]) for row in rows.tolist()])
         arrays = taught([self.targets[row] for row in rows.tolist()], self.vocabulary.start)
         return Batch(pictures, lengths, *(torch.from_numpy(array).to(pictures.device) for array in arrays))
