@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -77,6 +78,7 @@ class Tagger(nn.Module):
         self.stack = Stack(partial(make_cell, kind, options), size, options)
         self.output = nn.Linear(self.stack.output_size, labels)
         self.chain = CRF(labels, allowed) if self.is_crf else independent(CRF(labels, allowed))
+        self.auxiliary = nn.ModuleList()  # linear layers to other labels, only to learn by
 
     def forward(self, words: Tensor, lengths: Tensor, places: Tensor, spellings: Spellings) -> Tensor:
         """Emissions [B, T, labels] of sentences: unnormalised log-probs. Padding takes no part.
@@ -87,8 +89,12 @@ class Tagger(nn.Module):
 
     def emissions(self, words: Tensor, lengths: Tensor, spelled: Tensor) -> Tensor:
         """As `forward`, of words whose vectors [B, T, S] the speller has made."""
+        return self.judge(self.read(words, lengths, spelled))
+
+    def read(self, words: Tensor, lengths: Tensor, spelled: Tensor) -> Tensor:
+        """The outputs [B, T, output_size] of the stack, which `judge` judges."""
         before = torch.cat([torch.full_like(words[:, :1], self.start), words[:, :-1]], dim=1)
-        return self.judge(self.stack.read(self.embed(before, words, spelled), lengths))
+        return self.stack.read(self.embed(before, words, spelled), lengths)
 
     def judge(self, outputs: Tensor) -> Tensor:
         """Emissions [..., labels] of outputs of the stack."""
@@ -115,6 +121,18 @@ class Tagger(nn.Module):
         keys = before * self.words + words
         places = torch.searchsorted(self.pair_keys, keys).clamp_(max=len(self.pair_keys) - 1)
         return torch.where(self.pair_keys[places] == keys, places + 1, 0)
+
+    def auxiliary_loss(self, outputs: Tensor, labels: Sequence[Tensor]) -> Tensor:
+        """The summed -log p (nats) of the labels [B, T] of every auxiliary layer, given outputs of the stack.
+
+        A label -1 takes no part. Source: [Plank2016]: the sum of the losses of several outputs of one network.
+        """
+        total = outputs.new_zeros((), dtype=self.output.weight.dtype)
+        with torch.autocast(outputs.device.type, enabled=False):
+            for layer, known in zip(self.auxiliary, labels, strict=True):
+                judged = layer(outputs[known >= 0].to(total.dtype))
+                total = total + nn.functional.cross_entropy(judged, known[known >= 0], reduction="sum")
+        return total
 
     def loss(self, emissions: Tensor, labels: Tensor, lengths: Tensor) -> Tensor:
         """The summed -log p (nats) of labels [B, T] given emissions [B, T, K].

@@ -126,9 +126,13 @@ class TaskLearner:
         """None."""
         return None
 
+    def kept(self) -> dict[str, Tensor]:
+        """What of the network the model file keeps, by name."""
+        return dict(self.network.state_dict())
+
     def save(self, run: RunDir) -> None:
         """Write the network as the run's model."""
-        arrays = {name: as_array(tensor) for name, tensor in self.network.state_dict().items()}
+        arrays = {name: as_array(tensor) for name, tensor in self.kept().items()}
         parameters = sum(array.size for array in arrays.values())
         run.save_model(self.kind, arrays, {"parameters": parameters, **self.about()})
 

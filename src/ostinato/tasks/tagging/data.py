@@ -19,7 +19,7 @@ from ostinato.tasks.metrics.labels import say_unknown, unknown_labels
 from ostinato.tasks.splitting import part_name, split
 from ostinato.tasks.tagging.lexicon import Lexicon
 from ostinato.tasks.tagging.options import Config, DataOptions
-from ostinato.tasks.tagging.reading import Source, Tagged, found_source, read_tagged
+from ostinato.tasks.tagging.reading import Source, Tagged, auxiliary_columns, found_source, read_tagged
 from ostinato.text.read import check_readable
 from ostinato.text.schemes import (
     OUTSIDE,
@@ -157,15 +157,25 @@ class Corpus:
         self.lexicon.save(folder)
 
 
+def auxiliary_labels(sentences: Sequence[Tagged]) -> list[tuple[str, ...]]:
+    """The labels in each auxiliary column."""
+    columns = zip(*(sentence.auxiliary for sentence in sentences), strict=True)
+    return [tuple(sorted({label for labels in column for label in labels})) for column in columns]
+
+
 def plain(sentence: Tagged) -> dict[str, Any]:
     """A sentence as plain values."""
-    return {"words": sentence.words, "labels": sentence.labels, "where": sentence.where}
+    found = {"words": sentence.words, "labels": sentence.labels, "where": sentence.where}
+    return {**found, "auxiliary": sentence.auxiliary} if sentence.auxiliary else found
 
 
 def _load(path: Path) -> list[Tagged]:
     rows = read_examples(path, "words", "labels", "where")
-    found = [Tagged(tuple(row["words"]), tuple(row["labels"]), str(row["where"])) for row in rows]
-    bad = next((number for number, row in enumerate(found, 1) if len(row.words) != len(row.labels)), None)
+    others = [tuple(map(tuple, row.get("auxiliary", ()))) for row in rows]
+    pairs = zip(rows, others, strict=True)
+    found = [Tagged(tuple(row["words"]), tuple(row["labels"]), str(row["where"]), other) for row, other in pairs]
+    columns = ((number, row, len(row.words)) for number, row in enumerate(found, 1))
+    bad = next((n for n, row, size in columns if any(len(one) != size for one in (row.labels, *row.auxiliary))), None)
     if bad is not None:
         raise FormatError(f"{path}:{bad}: not as many labels as words; restore the file or train again")
     return found
@@ -186,7 +196,8 @@ def read_parts(options: DataOptions, watch: Watch) -> tuple[dict[str, list[Tagge
     given = {part: getattr(options, part) for part in PARTS if getattr(options, part)}
     check_readable([path for paths in given.values() for path in paths])
     source = found_source(options.train[0], options)
-    found = {part: read_tagged(source, paths, watch) for part, paths in given.items()}
+    found = {part: read_tagged(source, paths, watch) for part, paths in given.items() if part != "train"}
+    found["train"] = read_tagged(source, options.train, watch, auxiliary_columns(options.train[0], source, options))
     names = {part: name_of(paths) for part, paths in given.items()}
     whole, name = found["train"], names["train"]
     for part, places in split(len(whole), options, name).items():
@@ -201,6 +212,9 @@ def notes_on(corpus: Corpus, config: Config) -> list[str]:
     sizes = ", ".join(f"{part} {len(sentences):,}" for part, sentences in parts.items())
     schemes = f"scheme {labels.scheme}" + (f", learnt as {labels.learnt}" if labels.learnt != labels.scheme else "")
     notes.append(f"{len(labels.names)} labels ({schemes}), {len(corpus.lexicon.words):,} words; sentences: {sizes}")
+    for name, labels_there in zip(config.data.auxiliary, auxiliary_labels(parts["train"]), strict=True):
+        idle = "" if len(labels_there) > 1 else ", so it teaches nothing"
+        notes.append(f"auxiliary column {name}: {len(labels_there)} label{'s' if len(labels_there) > 1 else ''}{idle}")
     if not config.data.valid:
         notes.append(
             f"{len(parts['valid']):,} training sentences are held out for validation (data.holdout "

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from ostinato.core.vocabulary import Ids
 from ostinato.nn.lm import evaluating
 from ostinato.nn.tagger import Tagger
 from ostinato.tasks.learning import TaskLearner, in_order
@@ -25,8 +27,9 @@ from ostinato.tasks.tagging.answers import (
     make_network,
     spelled,
 )
-from ostinato.tasks.tagging.data import Corpus
+from ostinato.tasks.tagging.data import Corpus, auxiliary_labels
 from ostinato.tasks.tagging.options import Config
+from ostinato.tasks.tagging.reading import Tagged
 from ostinato.tasks.tagging.report import Judged, main_value
 from ostinato.text.bucket import Places, padded
 from ostinato.train.device import device_of
@@ -49,6 +52,7 @@ class TaggingLearner(TaskLearner):
         self.valid_numbers = self.valid.cut([corpus.labels.numbers(sentence.labels) for sentence in valid])
         lengths = self.train.lengths
         super().__init__(NAME, network, config.train, lengths, lengths)
+        self.auxiliary, self.weight = auxiliary_numbers(train), config.model.auxiliary_weight
         self.network.hidden_words.copy_(self._hidden(config.model.hidden_words, config.model.hidden_rare))
 
     def _hidden(self, share: float, rare: float) -> Tensor:
@@ -65,10 +69,19 @@ class TaggingLearner(TaskLearner):
         return {**super().start_event(), "outputs": len(self.corpus.labels.names), "unigram_nats": nats}
 
     def loss(self, rows: Places) -> Tensor:
-        """The sum of -log p(labels | words) in nats."""
-        batch = batch_of(self.train, rows, self.corpus.lexicon, self.device)
-        labels, _ = padded([self.numbers[row] for row in rows], -1)
-        return self.network.loss(self.network(*batch), torch.from_numpy(labels).to(self.device), batch.lengths)
+        """The sum of -log p(labels | words) in nats; what auxiliary columns add is in its gradient alone."""
+        network, batch = self.network, batch_of(self.train, rows, self.corpus.lexicon, self.device)
+        outputs = network.read(batch.words, batch.lengths, network.speller(batch.spellings)[batch.places])
+        nats = network.loss(network.judge(outputs), self._padded(self.numbers, rows), batch.lengths)
+        if not self.auxiliary:
+            return nats
+        others = network.auxiliary_loss(outputs, [self._padded(numbers, rows) for numbers in self.auxiliary])
+        return nats + self.weight * (others - others.detach())
+
+    def _padded(self, numbers: Sequence[Ids], rows: Places) -> Tensor:
+        """Labels [B, T] of some sentences, -1 where there is none."""
+        labels, _ = padded([numbers[row] for row in rows], -1)
+        return torch.from_numpy(labels).to(self.device)
 
     def validate(self) -> Validation:
         """The measure, and the loss over the labels that are known."""
@@ -94,10 +107,24 @@ class TaggingLearner(TaskLearner):
             return sum(int((numbers >= 0).sum()) for numbers in self.valid_numbers)
         return sum(len(numbers) for numbers in self.valid_numbers if (numbers >= 0).all())
 
+    def kept(self) -> dict[str, Tensor]:
+        """All but the auxiliary layers."""
+        return {name: part for name, part in super().kept().items() if not name.startswith("auxiliary.")}
+
     def about(self) -> dict[str, Any]:
         """The network, and what it was made for."""
         made_for = {"labels": list(self.corpus.labels.names), "lexicon": self.corpus.lexicon.fingerprint}
         return {**description(self.network, self.features), **made_for}
+
+
+def auxiliary_numbers(sentences: Sequence[Tagged]) -> list[list[Ids]]:
+    """The labels in each auxiliary column as numbers [T], sentence by sentence."""
+    found = []
+    for column, names in enumerate(auxiliary_labels(sentences)):
+        places = {name: place for place, name in enumerate(names)}
+        labels = (sentence.auxiliary[column] for sentence in sentences)
+        found.append([np.array([places[label] for label in row], np.int64) for row in labels])
+    return found
 
 
 def new_network(config: Config, corpus: Corpus, folder: Path) -> Tagger:
@@ -106,5 +133,7 @@ def new_network(config: Config, corpus: Corpus, folder: Path) -> Tagger:
     arrays, source, taken = kept(folder)
     network = make_network(*config.model.resolve(taken, source), corpus, Features.of(config.model))
     copy_into(network, arrays, source)
+    size = network.stack.output_size
+    network.auxiliary.extend(nn.Linear(size, len(names)) for names in auxiliary_labels(corpus.parts["train"]))
     network.embedding.weight.requires_grad_(not config.model.frozen)
     return network.to(device_of(config.train))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Annotated, Literal, Self
 
-from annotated_types import Ge, Le
+from annotated_types import Ge, Gt, Le
 from pydantic import AfterValidator, model_validator
 from pydantic.dataclasses import dataclass
 
@@ -41,6 +41,9 @@ class DataOptions(SplitOptions):
     column: str | None = None
     """The column of the labels: a number from 0 (-1 is the last), or a name of CoNLL-U. None: the last; in CoNLL-U
     upos; with unit character none, so that words are only cut."""
+    auxiliary: tuple[str, ...] = ()
+    """Further columns of the training data, given like column, that training learns to tell from the same states, so
+    that those come to know more [Plank2016]; answers have none of them."""
     scheme: SchemeName | None = None
     """How labels write spans: iob1, bio, bioes, bilou, bmes, or none for labels of single words. None: found out."""
     normalise: tuple[str, ...] = ("nfc",)
@@ -59,6 +62,10 @@ class DataOptions(SplitOptions):
             raise ValueError("segmented text has no columns; leave column out")
         if self.unit == "character" and self.scheme not in (None, "bmes"):
             raise ValueError("characters are labelled in the scheme bmes; leave scheme out")
+        if self.unit == "character" and self.auxiliary:
+            raise ValueError("auxiliary columns are labels of words, and data.unit is character; leave auxiliary out")
+        if len(set(self.auxiliary)) < len(self.auxiliary):
+            raise ValueError("auxiliary names a column twice")
         return self
 
 
@@ -93,6 +100,8 @@ class ModelOptions(WordOptions, StackOptions):
     hidden_rare: Annotated[float, Ge(0)] = 0.25
     """Training also reads words as unknown the more often the rarer they are: a word seen n times with the probability
     hidden_rare / (hidden_rare + n)."""
+    auxiliary_weight: Annotated[float, Gt(0)] = 1.0
+    """How much each auxiliary column counts beside the labels."""
     output: Literal["softmax", "crf"] = "softmax"
     """softmax: each label by itself; crf: the labels of a sentence together."""
     scheme: SchemeName | None = None

@@ -21,11 +21,15 @@ Unit: TypeAlias = Literal["word", "character"]
 
 @dataclass(frozen=True)
 class Tagged:
-    """The words of a sentence (or the characters of a text without blanks), a label for each, and where it stood."""
+    """The words of a sentence (or the characters of a text without blanks), a label for each, and where it stood.
+
+    auxiliary: the labels in each auxiliary column, where those were asked for.
+    """
 
     words: tuple[str, ...]
     labels: tuple[str, ...]
     where: str
+    auxiliary: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -46,11 +50,11 @@ class Source:
         """Whether words have labels."""
         return self.column is not None
 
-    def tagged(self, sentence: Sentence, where: str) -> Tagged:
+    def tagged(self, sentence: Sentence, where: str, auxiliary: Sequence[Key] = ()) -> Tagged:
         """A sentence of columns. Raises ConfigError if it has no such column."""
         labels = () if self.column is None else sentence.column(self.column)
         if self.unit == "word":
-            return Tagged(sentence.words, labels, where)
+            return Tagged(sentence.words, labels, where, tuple(sentence.column(key) for key in auxiliary))
         return characters(sentence.words, labels, where)
 
     def with_labels(self, sentence: Sentence, labels: Sequence[str]) -> str:
@@ -100,6 +104,24 @@ def _column(options: DataOptions, layout: Layout, path: str) -> Key | None:
         if options.unit == "character":
             return None
         return "upos" if layout.format == "conllu" else _place(layout, -1, path)
+    return _key(given, layout, path)
+
+
+def auxiliary_columns(path: str, source: Source, options: DataOptions) -> tuple[Key, ...]:
+    """The auxiliary columns of a training file. Raises ConfigError for one that it lacks or that is the labels'."""
+    if not options.auxiliary:
+        return ()
+    assert source.form != "segmented"
+    layout = next(read_columns(path, source.form)).layout
+    found = {given: _key(given, layout, path) for given in options.auxiliary}
+    for given, key in found.items():
+        if source.column is not None and layout.place(key) == layout.place(source.column):
+            raise ConfigError(f"data.auxiliary {given} is the column of the labels; name others, or leave it out")
+    return tuple(found.values())
+
+
+def _key(given: str, layout: Layout, path: str) -> Key:
+    """A column as options give it: a number from 0 (-1 is the last), or a name of CoNLL-U."""
     if given.removeprefix("-").isdecimal():
         place = _place(layout, int(given), path)
         return CONLLU[place].lower() if layout.format == "conllu" else place
@@ -118,12 +140,12 @@ def _place(layout: Layout, number: int, path: str) -> int:
     return place
 
 
-def read_tagged(source: Source, paths: Sequence[str], watch: Watch) -> list[Tagged]:
+def read_tagged(source: Source, paths: Sequence[str], watch: Watch, auxiliary: Sequence[Key] = ()) -> list[Tagged]:
     """All sentences of these files. Raises DataError, with file and line, or if there is none."""
     check_readable(paths)
     found: list[Tagged] = []
     for path in paths:
-        for sentence in _read(source, path):
+        for sentence in _read(source, path, auxiliary):
             found.append(sentence)
             if len(found) % 1000 == 0:
                 watch(Progress("read", len(found)))
@@ -132,7 +154,7 @@ def read_tagged(source: Source, paths: Sequence[str], watch: Watch) -> list[Tagg
     return found
 
 
-def _read(source: Source, path: str) -> Iterator[Tagged]:
+def _read(source: Source, path: str, auxiliary: Sequence[Key]) -> Iterator[Tagged]:
     name = name_of([path])
     if source.form == "segmented":
         for number, words in enumerate(read_segmented(path, empty_lines=True), 1):
@@ -140,6 +162,6 @@ def _read(source: Source, path: str) -> Iterator[Tagged]:
                 yield characters(words, (), f"{name}:{number}")
         return
     for sentence in read_columns(path, source.form):
-        tagged = source.tagged(sentence, f"{name}:{sentence.number}")
+        tagged = source.tagged(sentence, f"{name}:{sentence.number}", auxiliary)
         if tagged.words:
             yield tagged
