@@ -10,7 +10,8 @@ from ostinato.claims.claim import Claim, Figure
 from ostinato.claims.evidence import Band
 from ostinato.claims.results import Result
 from ostinato.core.files import atomic_path
-from ostinato.train.curves import COLOURS, DASHES, MARKS, METADATA, STYLE, log_axis, tidy
+from ostinato.core.pictures import COLOURS, DASHES, MARKS, METADATA, STYLE
+from ostinato.train.curves import log_axis, tidy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

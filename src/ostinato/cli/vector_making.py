@@ -58,14 +58,15 @@ def draw_map(
         Print the points and the share of the variance on each axis as one JSON object; --out is not needed then.
     """
     from ostinato.core.errors import ConfigError
-    from ostinato.embed.projection import check_form, draw, project
+    from ostinato.core.pictures import form_of
+    from ostinato.embed.projection import WHAT, draw, project
 
     if out is None and not json:
         raise ConfigError("name the file to draw with --out, such as map.svg, or ask for the points with --json")
     if not chosen and words is None and top is None:
         raise ConfigError("name words, a file of words (--words), or how many of the first (--top)")
     if out is not None:
-        check_form(out)
+        form_of(out, WHAT)
     asked = opened(vectors, which)
     named = [*chosen, *listed(words, asked)]
     made = project(asked, named if top is None else [*named, *asked.top(top).words])

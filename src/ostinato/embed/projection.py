@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import unicodedata
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ostinato.core.errors import ConfigError, DataError
-from ostinato.core.files import atomic_path
+from ostinato.core.errors import DataError
+from ostinato.core.pictures import COLOURS, form_of, save
 from ostinato.embed.nearest import unit
 from ostinato.embed.vectors import Vectors
 
@@ -21,18 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-INK, FAINT, DOT = "#222222", "#777777", "#0072B2"
-CHINESE = ("Noto Sans CJK SC", "Source Han Sans SC", "WenQuanYi Micro Hei", "PingFang SC", "SimHei")
-STYLE = {
-    "svg.hashsalt": "ostinato",  # equal vectors give equal bytes
-    "svg.fonttype": "none",  # text stays text, in whatever script the words are
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": FAINT,
-    "axes.linewidth": 0.6,
-}
-METADATA = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
-
+WHAT = "a map is"
 SIZE = 8.0  # points, of a label
 MARGINS = {"left": 0.06, "right": 0.98, "top": 0.97, "bottom": 0.06}
 GAP = 3.0  # points, between a label and its point
@@ -87,28 +75,12 @@ def principal(rows: NDArray[Any]) -> tuple[NDArray[np.float64], tuple[float, flo
     return points, (float(shares[0]), float(shares[1]))
 
 
-def check_form(path: Path) -> str:
-    """The format that the ending of a file names. Raises ConfigError for another than .svg and .png."""
-    form = path.suffix.lower().removeprefix(".")
-    if form not in METADATA:
-        raise ConfigError(f"{path}: a map is drawn as .svg or .png, got {path.suffix or 'no ending'!r}")
-    return form
-
-
 def draw(projection: Projection, path: Path) -> None:
     """Draw the map to `path`, as its ending .svg or .png says. Equal projections give equal bytes.
 
     Raises ConfigError for another ending, StorageError.
     """
-    form = check_form(path)
-    import matplotlib
-
-    style: Any = {**STYLE, "font.family": families()}
-    with matplotlib.rc_context(style), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # a PNG on a machine without that script's font
-        figure = compose(projection)
-        with atomic_path(path) as temporary:
-            figure.savefig(temporary, format=form, dpi=200, metadata=METADATA[form])
+    save(lambda: compose(projection), path, form_of(path, WHAT))
 
 
 def compose(projection: Projection) -> Figure:
@@ -118,7 +90,7 @@ def compose(projection: Projection) -> Figure:
     side = float(np.clip(1.2 * np.sqrt(len(projection.words)), 6, 18))
     figure = Figure(figsize=(side * 1.25, side))
     axes = figure.subplots(gridspec_kw=MARGINS)
-    axes.scatter(projection.points[:, 0], projection.points[:, 1], s=12, color=DOT, linewidths=0, zorder=2)
+    axes.scatter(projection.points[:, 0], projection.points[:, 1], s=12, color=COLOURS[0], linewidths=0, zorder=2)
     axes.margins(0.08)
     axes.axhline(0, color="#e4e4e4", linewidth=0.6, zorder=0)
     axes.axvline(0, color="#e4e4e4", linewidth=0.6, zorder=0)
@@ -173,11 +145,3 @@ def overlap(boxes: NDArray[np.float64], taken: NDArray[np.float64]) -> NDArray[n
     high = np.minimum(boxes[:, None, 2:], taken[None, :, 2:])
     area: NDArray[np.float64] = np.clip(high - low, 0, None).prod(axis=2).sum(axis=1)
     return area
-
-
-def families() -> list[str]:
-    """The font, and those for Chinese that this machine has."""
-    from matplotlib.font_manager import fontManager
-
-    installed = set(fontManager.get_font_names())
-    return ["DejaVu Sans", *(name for name in CHINESE if name in installed)]

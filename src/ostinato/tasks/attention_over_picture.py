@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ostinato.core.pictures import FAINT, INK
 from ostinato.tasks.captioning.seen import Looking
-from ostinato.train.curves import FAINT, INK
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,10 +8,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ostinato.core.pictures import FAINT, INK, families, form_of, save
 from ostinato.tasks.attention_over_picture import compose as over_picture
 from ostinato.tasks.captioning.seen import Looking
 from ostinato.tasks.task import Seen
-from ostinato.train.curves import FAINT, INK, families, form_of, save
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from ostinato.core.errors import DataError, FormatError, MismatchError
 from ostinato.core.files import check_format, read_json, write_json
+from ostinato.core.pictures import COLOURS, DASHES, MARKS, form_of, save
 from ostinato.tasks.task import Report
-from ostinato.train.curves import COLOURS, DASHES, MARKS, form_of, save, tidy
+from ostinato.train.curves import tidy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

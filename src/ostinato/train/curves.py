@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ostinato.core.errors import ConfigError, DataError
-from ostinato.core.files import atomic_path
+from ostinato.core.errors import DataError
+from ostinato.core.pictures import COLOURS, DASHES, FAINT, MARKS, form_of, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,25 +17,6 @@ if TYPE_CHECKING:
 
 Points: TypeAlias = list[tuple[float, float]]  # tokens learnt from, value
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#333333")
-"""Tell apart in print and by colour-blind eyes [Okabe2008]."""
-DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)), (0, (2.5, 1)))
-MARKS = ("o", "s", "^", "D", "v", "P", "X")
-INK, FAINT = "#222222", "#777777"
-CHINESE = ("Noto Sans CJK SC", "Source Han Sans SC", "WenQuanYi Micro Hei", "PingFang SC", "SimHei")
-STYLE = {
-    "svg.hashsalt": "ostinato",  # the same ids in every file: equal logs give equal bytes
-    "svg.fonttype": "none",  # text stays text, in whatever script a run is named
-    "font.size": 9,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": FAINT,
-    "axes.linewidth": 0.6,
-    "xtick.color": FAINT,
-    "ytick.color": FAINT,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-}
 TICKS = (
     (1,),
     (1, 3),
@@ -49,7 +29,6 @@ MOST_TICKS = 8
 FEW_TICKS = 4  # in a low panel
 MARGINS = {"left": 0.09, "right": 0.985, "top": 0.95, "bottom": 0.08, "hspace": 0.24}
 """Fixed: matplotlib's layout solver gives slightly other numbers from run to run."""
-METADATA = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
 
 
 @dataclass(frozen=True)
@@ -75,26 +54,6 @@ def draw(runs: Mapping[str, Sequence[Mapping[str, Any]]], path: Path) -> None:
         raise DataError("there is no run to draw; name at least one run directory")
     curves = {name: read(name, events) for name, events in runs.items()}
     save(lambda: compose(curves), path, form)
-
-
-def form_of(path: Path, what: str) -> str:
-    """svg or png, as the ending of a picture's path says; what: `curves are`. Raises ConfigError for another ending."""
-    form = path.suffix.lower().removeprefix(".")
-    if form not in METADATA:
-        raise ConfigError(f"{path}: {what} drawn as .svg or .png, got {path.suffix or 'no ending'!r}")
-    return form
-
-
-def save(compose: Callable[[], Figure], path: Path, form: str) -> None:
-    """Compose a figure in our style and write it whole; equal figures give equal bytes. Raises StorageError."""
-    import matplotlib
-
-    style: Any = {**STYLE, "font.family": families()}
-    with matplotlib.rc_context(style), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # a PNG on a machine without that script's font
-        figure = compose()
-        with atomic_path(path) as temporary:
-            figure.savefig(temporary, format=form, dpi=200, metadata=METADATA[form])
 
 
 def read(name: str, events: Sequence[Mapping[str, Any]]) -> Curves:
@@ -210,11 +169,3 @@ def round_numbers(low: float, high: float, most: int = MOST_TICKS) -> list[float
     step = 10.0 ** math.floor(math.log10((high - low) / 2))  # less than a decade: evenly
     step *= 1 if high - low < 6 * step else 5
     return [step * number for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
-
-
-def families() -> list[str]:
-    """The font, and those for Chinese that this machine has."""
-    from matplotlib.font_manager import fontManager
-
-    installed = set(fontManager.get_font_names())
-    return ["DejaVu Sans", *(name for name in CHINESE if name in installed)]
