@@ -6,6 +6,7 @@ beam: what `ostinato predict` does to numbered sources. tag: `ostinato predict` 
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 import tempfile
@@ -150,6 +151,7 @@ def tag(case: TagCase, folder: Path) -> Callable[[], int]:
     config = TagConfig(DataOptions(train=(str(train),), form="conll", scheme="none"), model, options)
     run = working.train("tagging", config, folder / "run", Callbacks())
     predictor, asking = working.load(run.path), PredictOptions(rows=case.rows)
+    gc.freeze()  # as the command does
 
     def once() -> int:
         return sum(1 for answer in predictor.predict(str(test), asking) if answer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
@@ -263,7 +264,9 @@ def predict(
     require_no_options((file,), "predict")
     searching = beam, length_penalty, online, rows, tokens, precision
     options = PredictOptions(nbest, scores, align, json, *searching, horizon, session, say)
-    answers = working.load(run).predict(file, options)
+    predictor = working.load(run)
+    gc.freeze()  # what is loaded stays; Python need not look through it again and again while it answers
+    answers = predictor.predict(file, options)
     try:
         for answer in answers:
             sys.stdout.write(answer + "\n")
