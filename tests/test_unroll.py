@@ -188,6 +188,23 @@ def test_a_variational_stack_drops_the_same_units_at_every_step() -> None:
     assert bool((zero[0] != zero[1]).any())
 
 
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.1, 0.5, 0.87])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_a_mask_drops_its_share_and_keeps_the_mean(share: float, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    like = torch.zeros(401, 3, 167, dtype=dtype)
+    found = regularise.mask(like, share)
+    assert (found.dtype, found.shape) == (dtype, like.shape)
+    kept = (found > 0).double().mean(dim=(0, 1))
+    spread = (share * (1 - share) / (401 * 3)) ** 0.5
+    assert (kept - (1 - share)).abs().max() < 5 * spread + 2 / regularise.LEVELS
+    values = found[found > 0].double()
+    assert values.unique().numel() == 1
+    assert float(values[0]) == pytest.approx(1 / (1 - share), rel=5e-3 if dtype == torch.bfloat16 else 1e-4)
+    pairs = (found[..., 0] > 0).double() - kept[0], (found[..., 1] > 0).double() - kept[1]
+    assert abs(float((pairs[0] * pairs[1]).mean())) < 5 * spread * (share * (1 - share)) ** 0.5 + 1e-6  # independent
+
+
 def test_whole_words_are_dropped_wherever_they_stand() -> None:
     torch.manual_seed(0)
     ids = torch.randint(0, 20, (3, 40))
