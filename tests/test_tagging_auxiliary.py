@@ -121,8 +121,20 @@ def test_training_stopped_and_resumed_is_training_uninterrupted(stop_at: int, tr
 
 def test_a_column_that_says_nothing_is_named(train: str, tmp_path: Path) -> None:
     notes: list[str] = []
-    trained(config(train, {"auxiliary": ("deps",)}, epochs=1), tmp_path / "run", notes)
+    plan = config(train, {"auxiliary": ("deps", "xpos")}, epochs=1)
+    run = trained(plan, tmp_path / "run", notes)
     assert "auxiliary column deps: 1 label, so it teaches nothing" in " ".join(notes)
+    learner = TAGGING.learner(plan, run.path / "data")
+    assert [layer.out_features for layer in learner.network.auxiliary] == [8]
+    assert len(learner.auxiliary) == 1
+
+
+def test_none_takes_back_what_a_file_asks_for(train: str, tmp_path: Path) -> None:
+    with_none = trained(config(train, {"auxiliary": ("none",)}, epochs=1), tmp_path / "none")
+    without = trained(config(train, epochs=1), tmp_path / "without")
+    weights = [(run.path / "model.safetensors").read_bytes() for run in (with_none, without)]
+    assert weights[0] == weights[1]
+    DataOptions(unit="character", auxiliary=("none",))
 
 
 @pytest.mark.parametrize(

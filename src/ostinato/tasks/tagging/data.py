@@ -212,7 +212,7 @@ def notes_on(corpus: Corpus, config: Config) -> list[str]:
     sizes = ", ".join(f"{part} {len(sentences):,}" for part, sentences in parts.items())
     schemes = f"scheme {labels.scheme}" + (f", learnt as {labels.learnt}" if labels.learnt != labels.scheme else "")
     notes.append(f"{len(labels.names)} labels ({schemes}), {len(corpus.lexicon.words):,} words; sentences: {sizes}")
-    for name, labels_there in zip(config.data.auxiliary, auxiliary_labels(parts["train"]), strict=True):
+    for name, labels_there in zip(config.data.further, auxiliary_labels(parts["train"]), strict=True):
         idle = "" if len(labels_there) > 1 else ", so it teaches nothing"
         notes.append(f"auxiliary column {name}: {len(labels_there)} label{'s' if len(labels_there) > 1 else ''}{idle}")
     if not config.data.valid:

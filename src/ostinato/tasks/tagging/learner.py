@@ -118,9 +118,11 @@ class TaggingLearner(TaskLearner):
 
 
 def auxiliary_numbers(sentences: Sequence[Tagged]) -> list[list[Ids]]:
-    """The labels in each auxiliary column as numbers [T], sentence by sentence."""
+    """The labels in each auxiliary column that has several as numbers [T], sentence by sentence."""
     found = []
     for column, names in enumerate(auxiliary_labels(sentences)):
+        if len(names) < 2:
+            continue
         places = {name: place for place, name in enumerate(names)}
         labels = (sentence.auxiliary[column] for sentence in sentences)
         found.append([np.array([places[label] for label in row], np.int64) for row in labels])
@@ -134,6 +136,7 @@ def new_network(config: Config, corpus: Corpus, folder: Path) -> Tagger:
     network = make_network(*config.model.resolve(taken, source), corpus, Features.of(config.model))
     copy_into(network, arrays, source)
     size = network.stack.output_size
-    network.auxiliary.extend(nn.Linear(size, len(names)) for names in auxiliary_labels(corpus.parts["train"]))
+    counts = (len(names) for names in auxiliary_labels(corpus.parts["train"]))
+    network.auxiliary.extend(nn.Linear(size, count) for count in counts if count > 1)
     network.embedding.weight.requires_grad_(not config.model.frozen)
     return network.to(device_of(config.train))

@@ -43,7 +43,7 @@ class DataOptions(SplitOptions):
     upos; with unit character none, so that words are only cut."""
     auxiliary: tuple[str, ...] = ()
     """Further columns of the training data, given like column, that training learns to tell from the same states, so
-    that those come to know more [Plank2016]; answers have none of them."""
+    that those come to know more [Plank2016]; answers have none of them. none: no such columns."""
     scheme: SchemeName | None = None
     """How labels write spans: iob1, bio, bioes, bilou, bmes, or none for labels of single words. None: found out."""
     normalise: tuple[str, ...] = ("nfc",)
@@ -62,11 +62,16 @@ class DataOptions(SplitOptions):
             raise ValueError("segmented text has no columns; leave column out")
         if self.unit == "character" and self.scheme not in (None, "bmes"):
             raise ValueError("characters are labelled in the scheme bmes; leave scheme out")
-        if self.unit == "character" and self.auxiliary:
+        if self.unit == "character" and self.further:
             raise ValueError("auxiliary columns are labels of words, and data.unit is character; leave auxiliary out")
         if len(set(self.auxiliary)) < len(self.auxiliary):
             raise ValueError("auxiliary names a column twice")
         return self
+
+    @property
+    def further(self) -> tuple[str, ...]:
+        """The auxiliary columns that are asked for."""
+        return () if self.auxiliary == ("none",) else self.auxiliary
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -109,11 +109,11 @@ def _column(options: DataOptions, layout: Layout, path: str) -> Key | None:
 
 def auxiliary_columns(path: str, source: Source, options: DataOptions) -> tuple[Key, ...]:
     """The auxiliary columns of a training file. Raises ConfigError for one that it lacks or that is the labels'."""
-    if not options.auxiliary:
+    if not options.further:
         return ()
     assert source.form != "segmented"
     layout = next(read_columns(path, source.form)).layout
-    found = {given: _key(given, layout, path) for given in options.auxiliary}
+    found = {given: _key(given, layout, path) for given in options.further}
     for given, key in found.items():
         if source.column is not None and layout.place(key) == layout.place(source.column):
             raise ConfigError(f"data.auxiliary {given} is the column of the labels; name others, or leave it out")
