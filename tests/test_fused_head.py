@@ -282,3 +282,15 @@ def test_memory_that_is_kept_does_not_show_in_the_next_loss(threads):
         np.testing.assert_allclose(fresh, loss, rtol=1e-7)
         for part, grad in zip((torch.from_numpy(errors), *written), grads, strict=True):
             assert torch.equal(part, grad)
+
+
+def test_what_a_softmax_calls_impossible_still_has_a_loss() -> None:
+    """In float32 the probability of a goal may be nothing, its log-prob is not."""
+    weight = torch.tensor([[0.0, 0.0], [30.0, 0.0], [-30.0, 5.0]])
+    x = torch.tensor([[10.0, 0.0], [1.0, 1.0], [-10.0, 0.0]], requires_grad=True)
+    targets = torch.tensor([2, 0, 1])
+    found = linear_cross_entropy(x, weight, torch.zeros(3), targets)
+    wanted = torch.nn.functional.cross_entropy(x @ weight.T, targets, reduction="sum")
+    assert float(found.detach()) == pytest.approx(float(wanted.detach()), rel=1e-6)
+    assert float(found.detach()) > 1100
+    torch.testing.assert_close(torch.autograd.grad(found, x), torch.autograd.grad(wanted, x))

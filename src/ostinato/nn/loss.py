@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx, once_differentiable
 
-ROWS = 2048  # rows whose gradient [rows, V] is alive at once: bounds memory
+ROWS = 1024  # rows whose gradient [rows, V] is alive at once: bounds memory, and small ones are kept for reuse
 STRIDE = 32  # rows are filled up to a multiple: a library that prepares every shape of a product meets few of them
+LEAST = -60.0  # nats: float32 has all its digits at e^-60
 CACHED = 128  # rows of logits worked on together: few enough to stay in the cache
 
 
@@ -103,17 +104,35 @@ def _block(
     The latter is written to `errors` [N, V], with zeros in the rows beyond `count`.
     """
     total, sums = bias.new_zeros(()), torch.zeros_like(bias)
+    in_place = errors is not None and errors.dtype == bias.dtype and x.device.type == "cpu"
     for begin in range(0, len(x), CACHED):
         rows = slice(begin, begin + CACHED)
         goal = targets[rows, None]
-        log_probs = torch.log_softmax(torch.mm(x[rows], matrix.t()).to(bias.dtype).add_(bias), dim=1)
-        total -= log_probs.gather(1, goal)[: count - begin].sum()
+        logits = torch.mm(x[rows], matrix.t()).to(bias.dtype).add_(bias)
+        if in_place and errors is not None:
+            share = torch.softmax(logits, dim=1, out=errors[rows])
+            logs = _logs(share, logits, goal)
+        else:
+            share = torch.log_softmax(logits, dim=1)
+            logs = share.gather(1, goal)
+        total -= logs[: count - begin].sum()
         if errors is not None:
-            share = log_probs.exp_().scatter_add_(1, goal, -torch.ones_like(goal, dtype=bias.dtype))
+            share = share if in_place else share.exp_()
+            share.scatter_add_(1, goal, -torch.ones_like(goal, dtype=bias.dtype))
             share[max(0, count - begin) :] = 0
             sums += share.sum(dim=0)
-            errors[rows] = share
+            if not in_place:
+                errors[rows] = share
     return total, sums
+
+
+def _logs(share: Tensor, logits: Tensor, goal: Tensor) -> Tensor:
+    """The log-probs [N, 1] of goals, of their softmax [N, V]; of the logits, where that is too small to be exact."""
+    logs = share.gather(1, goal).log()
+    small = logs[:, 0] < LEAST
+    if bool(small.any()):
+        logs[small] = torch.log_softmax(logits[small], dim=1).gather(1, goal[small])
+    return logs
 
 
 def linear_cross_entropy(x: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, bf16: bool = False) -> Tensor:
