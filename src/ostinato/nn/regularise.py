@@ -33,9 +33,7 @@ class Dropout(nn.Module):
         """`xs` [B, T, D] with its mask; as it is in evaluation."""
         if not (self.training and self.share):
             return xs
-        if self.fixed:
-            return xs * mask(xs[:, :1], self.share)
-        return xs * mask(xs, self.share)
+        return xs * mask(xs[:, :1] if self.fixed else xs, self.share)
 
 
 LEVELS = 1 << 16
@@ -47,9 +45,9 @@ def mask(like: Tensor, share: float) -> Tensor:
 
     On a processor four places share 64 random bits, which takes a seventh of the time of torch's dropout.
     """
-    dropped = min(max(1, round(share * LEVELS)), LEVELS - 1)
     if like.device.type != "cpu" or not share:
         return nn.functional.dropout(torch.ones_like(like), share)
+    dropped = min(max(1, round(share * LEVELS)), LEVELS - 1)
     bits = torch.empty(-(-like.numel() // 4), dtype=torch.int64).random_(-(1 << 63), None)
     kept = bits.view(torch.int16)[: like.numel()] >= dropped - LEVELS // 2
     return kept.view(like.shape).to(like.dtype).mul_(LEVELS / (LEVELS - dropped))

@@ -85,7 +85,11 @@ class Tagger(nn.Module):
 
         words: [B, T] ids. lengths: [B], at least 1. places: [B, T], where in `spellings` each word is.
         """
-        return self.emissions(words, lengths, self.speller(spellings)[places])
+        return self.judge(self.outputs(words, lengths, places, spellings))
+
+    def outputs(self, words: Tensor, lengths: Tensor, places: Tensor, spellings: Spellings) -> Tensor:
+        """The outputs [B, T, output_size] of the stack for what `forward` reads."""
+        return self.read(words, lengths, self.speller(spellings)[places])
 
     def emissions(self, words: Tensor, lengths: Tensor, spelled: Tensor) -> Tensor:
         """As `forward`, of words whose vectors [B, T, S] the speller has made."""

@@ -71,7 +71,7 @@ class TaggingLearner(TaskLearner):
     def loss(self, rows: Places) -> Tensor:
         """The sum of -log p(labels | words) in nats; what auxiliary columns add is in its gradient alone."""
         network, batch = self.network, batch_of(self.train, rows, self.corpus.lexicon, self.device)
-        outputs = network.read(batch.words, batch.lengths, network.speller(batch.spellings)[batch.places])
+        outputs = network.outputs(*batch)
         nats = network.loss(network.judge(outputs), self._padded(self.numbers, rows), batch.lengths)
         if not self.auxiliary:
             return nats
