@@ -104,24 +104,24 @@ def _block(
     The latter is written to `errors` [N, V], with zeros in the rows beyond `count`.
     """
     total, sums = bias.new_zeros(()), torch.zeros_like(bias)
-    in_place = errors is not None and errors.dtype == bias.dtype and x.device.type == "cpu"
+    made_in = errors if errors is not None and errors.dtype == bias.dtype and x.device.type == "cpu" else None
     for begin in range(0, len(x), CACHED):
         rows = slice(begin, begin + CACHED)
         goal = targets[rows, None]
         logits = torch.mm(x[rows], matrix.t()).to(bias.dtype).add_(bias)
-        if in_place and errors is not None:
-            share = torch.softmax(logits, dim=1, out=errors[rows])
+        if made_in is not None:
+            share = torch.softmax(logits, dim=1, out=made_in[rows])
             logs = _logs(share, logits, goal)
         else:
             share = torch.log_softmax(logits, dim=1)
             logs = share.gather(1, goal)
         total -= logs[: count - begin].sum()
         if errors is not None:
-            share = share if in_place else share.exp_()
+            share = share.exp_() if made_in is None else share
             share.scatter_add_(1, goal, -torch.ones_like(goal, dtype=bias.dtype))
             share[max(0, count - begin) :] = 0
             sums += share.sum(dim=0)
-            if not in_place:
+            if made_in is None:
                 errors[rows] = share
     return total, sums
 
