@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,10 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ostinato.core.errors import ConfigError, DataError, DivergedError
+from ostinato.embed import copies as copying
 from ostinato.embed import trainer as trainers
-from ostinato.embed.copies import Copies
+from ostinato.embed.copies import CURVATURE, Copies, pieces, shares
 from ostinato.embed.corpus import Corpus, read_sentences
 from ostinato.embed.huffman import huffman
 from ostinato.embed.lexicon import Lexicon
@@ -447,37 +451,90 @@ def test_an_option_out_of_range_is_refused_by_name(given: dict[str, Any], named:
         build(VectorOptions, given, "options")
 
 
-def test_copies_of_rows_are_averaged_and_nothing_else_changes() -> None:
-    """What two threads learn in their copies reaches the rows by halves, whatever the order; the rest stays."""
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_copies_of_rows_are_joined_by_their_shares_and_nothing_else_changes(side: str) -> None:
+    """What two threads learn in their copies reaches the rows, each by its share; the rest stays."""
     matrices = Matrices(64, 16, 0, 2)
     assert matrices.copied == 4
-    matrices.right[:] = np.random.default_rng(1).random(matrices.right.size, np.float32)
-    before = matrices.right.copy().reshape(-1, matrices.stride)
-    first = 64 - 1 - matrices.copied
-    both = [Copies(matrices, first, thread) for thread in range(2)]
+    matrix: Any = getattr(matrices, side)
+    matrix[:] = np.random.default_rng(1).random(matrix.size, np.float32)
+    rows = matrix.reshape(-1, matrices.stride)
+    first, before, share = 64 - 1 - matrices.copied, rows.copy(), np.array([0.5, 1, 0.75, 1], np.float32)
+    owns = [getattr(matrices, f"{side}_copies")(thread) for thread in range(2)]
+    both = [Copies(rows, first, own, share) for own in owns]
     for copies in both:
         copies.renew()
-    rows = matrices.right.reshape(-1, matrices.stride)
-    for thread, change in enumerate((1.0, -0.5)):
-        rows[matrices.copies(thread) : matrices.copies(thread) + matrices.copied] += np.float32(change)
+    for own, change in zip(owns, (1.0, -0.5), strict=True):
+        rows[own : own + matrices.copied] += np.float32(change)
     for copies in reversed(both):
-        copies.join(0.5)
-    expected = before[:65].copy()
-    expected[first : first + matrices.copied] += np.float32(0.25)
-    np.testing.assert_allclose(rows[:65], expected, rtol=1e-6)
-    last = slice(matrices.copies(0), matrices.copies(0) + matrices.copied)
-    np.testing.assert_array_equal(rows[last], rows[first : first + matrices.copied])
+        copies.join()
+    expected = before.copy()
+    expected[first : first + matrices.copied] += 0.5 * share[:, None]
+    expected[owns[0] : owns[0] + matrices.copied] = expected[first : first + matrices.copied]
+    expected[owns[1] :] = rows[owns[1] :]
+    np.testing.assert_allclose(rows, expected, rtol=1e-6)
 
 
-def test_the_nodes_near_the_root_learn_from_all_threads(text: Corpus, short_chunks: None) -> None:
+def test_rows_of_copies_lie_apart_and_behind_all_others() -> None:
+    matrices = Matrices(64, 16, 10, 2)
+    lefts = [matrices.left_copies(thread) for thread in range(2)]
+    rights = [matrices.right_copies(thread) for thread in range(2)]
+    assert lefts == [64 + 1 + 10 + 2, 64 + 1 + 10 + 2 + 4]
+    assert lefts[1] + 4 == len(matrices.left) // matrices.stride
+    assert rights == [64 + 1, 64 + 1 + 4]
+    assert rights[1] + 4 == len(matrices.right) // matrices.stride
+
+
+@given(st.lists(st.floats(0, 1e5), min_size=1, max_size=20), st.floats(1e-5, 0.2), st.integers(2, 64))
+def test_threads_together_go_as_far_as_one_that_takes_all_their_steps(
+    updates: list[float], rate: float, threads: int
+) -> None:
+    """On a parabola whose steps leave 1 - c of the way; between the mean of the threads and their sum."""
+    share = shares(np.array(updates), rate, threads)
+    assert ((share >= 1 / threads - 1e-6) & (share <= 1)).all()
+    c = rate * CURVATURE * np.array(updates)
+    np.testing.assert_allclose(1 - threads * share * -np.expm1(-c), np.exp(-threads * c), atol=1e-4)
+
+
+@given(st.lists(st.integers(-1, 5), max_size=400), st.integers(1, 50), st.integers(1, 60))
+def test_pieces_are_the_text_and_end_with_sentences_where_they_can(ids: list[int], piece: int, line: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(copying, "LINE", line)
+        parts = [part.tolist() for part in pieces(np.array(ids, np.int32), piece)]
+    assert list(itertools.chain.from_iterable(parts)) == ids
+    assert all(0 < len(part) <= piece for part in parts)
+    assert all(part[-1] < 0 or (len(part) == piece and min(part[-line:]) >= 0) for part in parts[:-1])
+
+
+def test_rows_are_updated_as_often_as_is_reckoned(text: Corpus) -> None:
+    """The expected updates of the words' own rows, against the windows of the text itself, without subsampling."""
+    options = VectorOptions(dimensions=16, sample=0, window=3, negatives=2)
+    objective = Objective(options, text.lexicon, Matrices(len(text.lexicon), 16, 0, 2))
+    read, predicted = objective._updates()
+    share = text.lexicon.counts / text.lexicon.counts.sum()
+    np.testing.assert_allclose(read, 4 * share, rtol=1e-3)
+    drawn = text.lexicon.counts**0.75
+    np.testing.assert_allclose(predicted, 4 * (share + 2 * drawn / drawn.sum()), rtol=1e-3)
+    tree = Objective(
+        VectorOptions(dimensions=16, sample=0, window=3, loss="hierarchical-softmax", model="cbow-mean"),
+        text.lexicon,
+        Matrices(len(text.lexicon), 16, 0, 2),
+    )
+    read, passed = tree._updates()
+    np.testing.assert_allclose(read, 4 * share, rtol=1e-3)
+    assert passed[-1] == pytest.approx(1)  # the root is on every path
+    assert passed.sum() == pytest.approx(share @ np.diff(huffman(text.lexicon.counts).offsets))
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("loss", LOSSES[:2])
+def test_rows_with_copies_learn_from_all_threads(text: Corpus, short_chunks: None, model: Model, loss: Loss) -> None:
     """No thread writes them while it trains, and the loss is one thread's all the same."""
     (alone, before), (both, reports) = (
-        fit(text, threads, loss="hierarchical-softmax", sample=0, epochs=3) for threads in (1, 2)
+        fit(text, threads, loss=loss, model=model, sample=0, epochs=3) for threads in (1, 2)
     )
     words = len(text.lexicon)
-    assert (alone.matrices.copied, both.matrices.copied) == (0, min(64, words // 16))
-    loss, expected = (sum(r.loss * r.pairs for r in many) / sum(r.pairs for r in many) for many in (reports, before))
-    assert loss == pytest.approx(expected, rel=0.01)
-    upper = slice(words - 1 - both.matrices.copied, words - 1)
-    lengths, wanted = (np.linalg.norm(trainer.matrices.output[upper], axis=1) for trainer in (both, alone))
-    np.testing.assert_allclose(lengths, wanted, rtol=0.5)
+    assert (alone.matrices.copied, both.matrices.copied) == (0, min(128, words // 16))
+    assert both.matrices.copied > 0
+    means = [sum(r.loss * r.pairs for r in many) / sum(r.pairs for r in many) for many in (reports, before)]
+    assert means[0] == pytest.approx(means[1], rel=0.01)

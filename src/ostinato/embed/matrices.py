@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 ROW = 16
 """Rows hold a multiple of so many numbers (kernels/rows.py)."""
 
-COPIED = 64
-"""Rows that each of several threads may have copies of (copies.py)."""
+COPIED = 128
+"""Rows of each matrix that each of several threads may have copies of (copies.py)."""
 
 Floats = NDArray[np.float32]
 
@@ -17,17 +17,17 @@ Floats = NDArray[np.float32]
 class Matrices:
     """Vectors of the words read (`left`) and predicted (`right`), [rows * stride] each.
 
-    left: V rows of words, one of zeros, `buckets` of n-grams, and one a thread to work in.
+    left: V rows of words, one of zeros, `buckets` of n-grams, one a thread to work in, and `copied` for each thread.
     right: V rows of words (or inner nodes of a tree), one of zeros, and `copied` for each thread (see `copies.py`).
     """
 
     def __init__(self, words: int, dimensions: int, buckets: int, threads: int):
         from ostinato.kernels.packing import aligned
 
-        self.words, self.dimensions, self.buckets = words, dimensions, buckets
+        self.words, self.dimensions, self.buckets, self.threads = words, dimensions, buckets, threads
         self.copied = min(COPIED, words // 16) if threads > 1 else 0
         self.stride = -(-dimensions // ROW) * ROW
-        self.left: Floats = aligned(((words + 1 + buckets + threads) * self.stride,), np.float32)
+        self.left: Floats = aligned(((words + 1 + buckets + threads * (1 + self.copied)) * self.stride,), np.float32)
         self.right: Floats = aligned(((words + 1 + threads * self.copied) * self.stride,), np.float32)
 
     def begin(self, seed: int, first: int = 0) -> None:
@@ -57,7 +57,11 @@ class Matrices:
         """Where in `left` a thread's own row begins."""
         return (self.words + 1 + self.buckets + thread) * self.stride
 
-    def copies(self, thread: int) -> int:
+    def left_copies(self, thread: int) -> int:
+        """The row of `left` where a thread's copies begin."""
+        return self.words + 1 + self.buckets + self.threads + thread * self.copied
+
+    def right_copies(self, thread: int) -> int:
         """The row of `right` where a thread's copies begin."""
         return self.words + 1 + thread * self.copied
 

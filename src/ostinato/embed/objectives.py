@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ostinato.core.errors import ConfigError
-from ostinato.embed.copies import Copies
+from ostinato.embed.copies import Copies, shares
 from ostinato.embed.huffman import huffman
 from ostinato.embed.lexicon import Lexicon
 from ostinato.embed.matrices import Matrices
@@ -39,6 +39,7 @@ class Objective:
         if options.subwords:
             self._grams, self._numbers = Subwords(options.least, options.most, options.buckets).table(lexicon.words)
         self._tables = self._made(lexicon)
+        self._counts = lexicon.counts
 
     def _made(self, lexicon: Lexicon) -> tuple[NDArray[Any], ...]:
         """The arrays of the loss: an alias table, the paths of a tree, or the places of all rows."""
@@ -81,14 +82,14 @@ class Objective:
         from ostinato.kernels import bag, path, skipgram, whole
 
         options, matrices, desk = self.options, self.matrices, self._desk()
-        drawn = *self._tables, options.negatives, options.reuse
+        own = matrices.copied, matrices.left_copies(thread), matrices.right_copies(thread)
+        drawn = *self._tables, options.negatives, options.reuse, *own
         bags = self.how, self._grams, self._numbers, matrices.own_row(thread)
         kernel: Any
         if options.loss == "softmax":
             kernel, middle = whole.full_softmax, (*self._tables, *bags)
         elif options.loss == "hierarchical-softmax":
-            mine = self._upper, matrices.copies(thread)
-            kernel, middle = path.hierarchical_softmax, (*self._tables, *mine, *bags)
+            kernel, middle = path.hierarchical_softmax, (*self._tables, *own, self._upper, *bags)
         elif self.bags:
             kernel, middle = bag.negative_sampling, (*drawn, *bags)
         else:
@@ -105,11 +106,37 @@ class Objective:
         """The first of the nodes that threads have copies of: those before the root, which is the last of V - 1."""
         return self.matrices.words - 1 - self.matrices.copied
 
-    def copies(self, thread: int) -> Copies | None:
-        """The copies that thread number `thread` trains: of the nodes nearest to the root, if there is a tree."""
-        if self.options.loss != "hierarchical-softmax" or not self.matrices.copied:
-            return None
-        return Copies(self.matrices, self._upper, thread)
+    def copies(self, thread: int, piece: int) -> list[Copies]:
+        """What thread number `thread` has copies of: rows of the most frequent words, or of nodes near the root.
+
+        piece: words of the text that it reads between two times it joins them.
+        """
+        matrices, rate = self.matrices, self.options.rate
+        if not matrices.copied or self.options.loss == "softmax":
+            return []
+        first = self._upper if self.options.loss == "hierarchical-softmax" else 0
+        left, right = (matrix.reshape(-1, matrices.stride) for matrix in (matrices.left, matrices.right))
+        read, predicted = (piece * updates for updates in self._updates())
+        owns = matrices.left_copies(thread), matrices.right_copies(thread)
+        return [
+            Copies(left, 0, owns[0], shares(read[: matrices.copied], rate, matrices.threads)),
+            Copies(right, first, owns[1], shares(predicted[first:][: matrices.copied], rate, matrices.threads)),
+        ]
+
+    def _updates(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """How often a row of each matrix is updated, about, a word of the text: [V], and [V] or [V - 1] of nodes."""
+        loss = self.options.loss
+        share: NDArray[np.float64] = self._counts / max(1, self._counts.sum())
+        kept = share * keep_thresholds(self._counts, self.options.sample, self.options.formula) / 2.0**32
+        around = 2 * float(self._reaches.mean())
+        times = around if self.options.model == "skip-gram" else 1.0
+        if loss == "hierarchical-softmax":
+            offsets, nodes, _ = self._tables
+            passed = np.bincount(nodes, np.repeat(kept, np.diff(offsets)), len(kept) - 1)
+            return kept * around, np.asarray(passed * times, np.float64)
+        drawn = np.where(share > 0, share, 1) ** self.options.exponent * (share > 0)
+        drawn *= self.options.negatives * kept.sum() / drawn.sum()
+        return kept * around, (kept + drawn) * times
 
     def _desk(self) -> tuple[NDArray[Any], ...]:
         """Scratch for a kernel: arrays of every size it may need."""

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ostinato.core.errors import DivergedError
+from ostinato.embed.copies import Copies, piece_of, pieces
 from ostinato.embed.corpus import Corpus
 from ostinato.embed.matrices import Matrices
 from ostinato.embed.objectives import Objective, Train
@@ -67,7 +68,8 @@ class Trainer:
         self.matrices = matrices
         self._objective = Objective(options, corpus.lexicon, matrices)
         self._workers = [self._objective.for_thread(thread) for thread in range(threads)]
-        self._copies = [self._objective.copies(thread) for thread in range(threads)]
+        self._piece = piece_of(corpus.words * options.epochs)
+        self._copies = [self._objective.copies(thread, self._piece) for thread in range(threads)]
         self._bounds = corpus.chunks(CHUNK)
         self._largest = int(np.diff(self._bounds).max(initial=0))
         self._buffers = [np.empty(self._largest, np.int32) for _ in range(threads)]
@@ -115,24 +117,31 @@ class Trainer:
 
         def work(thread: int) -> NDArray[np.float64]:
             totals, copies = np.zeros(3), self._copies[thread]
-            if copies:
-                copies.renew()
+            for mine in copies:
+                mine.renew()
             for step in turns:
                 if step >= last:
                     break
-                self._train(step, self._workers[thread], self._buffers[thread], totals)
-                if copies:
-                    copies.join(1 / self.threads)
+                self._train(step, self._workers[thread], self._buffers[thread], totals, copies)
             return totals
 
         totals: NDArray[np.float64] = np.sum(list(pool.map(work, range(self.threads))), axis=0)
         return totals
 
-    def _train(self, step: int, train: Train, buffer: NDArray[np.int32], totals: NDArray[np.float64]) -> None:
+    def _train(
+        self, step: int, train: Train, buffer: NDArray[np.int32], totals: NDArray[np.float64], copies: list[Copies]
+    ) -> None:
         chunk = step % self.chunks
         ids = buffer[: self._bounds[chunk + 1] - self._bounds[chunk]]
         self.corpus.read(int(self._bounds[chunk]), int(self._bounds[chunk + 1]), ids)
-        train(ids, mixed(self.options.seed, step), self.learning_rate(step), totals)
+        seed, rate = mixed(self.options.seed, step), self.learning_rate(step)
+        if not copies:
+            train(ids, seed, rate, totals)
+            return
+        for number, piece in enumerate(pieces(ids, self._piece)):
+            train(piece, mixed(seed, number), rate, totals)
+            for mine in copies:
+                mine.join()
 
     def _report(self, last: int, totals: NDArray[np.float64], seconds: float, leg: float) -> Report:
         loss, pairs, kept = totals.tolist()

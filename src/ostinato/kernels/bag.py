@@ -14,7 +14,20 @@ import numba
 import numpy as np
 
 from ostinato.kernels.bag_step import step
-from ostinato.kernels.drawing import ONE, PAIR, SETS, ZERO, ask, following, gathered, judged, mixed, redraw, sampled
+from ostinato.kernels.drawing import (
+    ONE,
+    PAIR,
+    SETS,
+    ZERO,
+    ask,
+    following,
+    gathered,
+    judged,
+    mixed,
+    placed,
+    redraw,
+    sampled,
+)
 from ostinato.kernels.rows import KEPT, ROW, gather, scatter
 from ostinato.kernels.window import GROUP, OUTPUTS, scores_1, updates_apart_6
 
@@ -24,9 +37,9 @@ have n-grams."""
 
 
 @numba.njit(nogil=True, inline="always")
-def add_rows(word, grams, numbers, words, stride, lefts, count):
+def add_rows(word, grams, numbers, words, hot, own, stride, lefts, count):
     """Write where rows of a word and its n-grams, numbers[grams[word] : grams[word + 1]], begin; how many by now."""
-    lefts[count] = np.int64(word) * stride
+    lefts[count] = placed(word, hot, own, stride)
     count += 1
     for gram in range(grams[word], grams[word + 1]):
         lefts[count] = (words + np.int64(numbers[gram])) * stride
@@ -35,11 +48,11 @@ def add_rows(word, grams, numbers, words, stride, lefts, count):
 
 
 @numba.njit(nogil=True, inline="always")
-def bagged(sentence, size, middle, reach, how, grams, numbers, words, stride, lefts, targets):
+def bagged(sentence, size, middle, reach, how, grams, numbers, words, hot, own, stride, lefts, targets):
     """Fill `lefts` with the rows of the bag around `middle` and `targets` with what it predicts; how many of each."""
     first, last, many, count = max(0, middle - reach), min(size, middle + reach + 1), 0, 0
     if how & CONTEXTS:
-        count = add_rows(sentence[middle], grams, numbers, words, stride, lefts, count)
+        count = add_rows(sentence[middle], grams, numbers, words, hot, own, stride, lefts, count)
     for place in range(first, last):
         if place == middle:
             continue
@@ -47,7 +60,7 @@ def bagged(sentence, size, middle, reach, how, grams, numbers, words, stride, le
             targets[many] = sentence[place]
             many += 1
         else:
-            count = add_rows(sentence[place], grams, numbers, words, stride, lefts, count)
+            count = add_rows(sentence[place], grams, numbers, words, hot, own, stride, lefts, count)
     if not how & CONTEXTS:
         targets[0] = sentence[middle]
         many = np.int64(count > 0)
@@ -56,8 +69,8 @@ def bagged(sentence, size, middle, reach, how, grams, numbers, words, stride, le
 
 @numba.njit(cache=KEPT, nogil=True)
 def negative_sampling(
-    ids, keep, reaches, threshold, other, negatives, reuse, how, grams, numbers, hidden, seed, alpha, left, right,
-    stride, desk, totals,
+    ids, keep, reaches, threshold, other, negatives, reuse, hot, own_left, own_right, how, grams, numbers, hidden, seed,
+    alpha, left, right, stride, desk, totals,
 ):  # fmt: skip
     """Train on a chunk of text; as `skipgram.negative_sampling`.
 
@@ -74,19 +87,21 @@ def negative_sampling(
         size, at, state = sampled(ids, at, keep, state, sentence)
         kept += size
         for middle in range(size):
-            places[middle] = np.int64(sentence[middle]) * stride
+            places[middle] = placed(sentence[middle], hot, own_left, stride)
         for middle in range(min(size, farthest)):
             ask(left, places[middle], stride)
         for middle in range(size):
             state = following(state)
             reach, many = np.int64(reaches[mixed(state) >> np.uint64(40) & span]), 1
             if how & GRAMS:
-                count, many = bagged(sentence, size, middle, reach, how, grams, numbers, before, stride, lefts, targets)
+                count, many = bagged(
+                    sentence, size, middle, reach, how, grams, numbers, before, hot, own_left, stride, lefts, targets
+                )
             else:
                 count = gathered(places, size, middle, reach, lefts)
                 targets[0] = sentence[middle]
             ask(left, places[min(size, middle + farthest + 1)], stride)
-            ask(right, places[min(size, middle + 2)], stride)
+            ask(right, placed(sentence[min(size, middle + 2)], hot, own_right, stride), stride)
             if count == 0 or many == 0:
                 continue
             share = ONE / np.float32(count) if how & AVERAGED else ONE
@@ -97,14 +112,17 @@ def negative_sampling(
                 errors[:stride] = ZERO
             for target in range(many):
                 for number in range(worn, past):
-                    state = redraw(number, negatives, threshold, other, state, right, stride, rights, words, weights)
+                    state = redraw(
+                        number, negatives, threshold, other, hot, own_right, state, right, stride, rights, words,
+                        weights,
+                    )  # fmt: skip
                     uses[number] = 0
                 worn = number = turn % SETS
                 turn += 1
                 uses[number] += 1
                 past = number + np.int64(uses[number] == reuse)
                 begin, lanes, own = number * tiles * OUTPUTS, number * tiles * PAIR, targets[target]
-                rights[begin] = np.int64(own) * stride
+                rights[begin] = placed(own, hot, own_right, stride)
                 if alone:
                     loss += step(
                         left, lefts, count, right, rights, begin, blocks, signs, 0, weights, words, lanes, own, alpha,

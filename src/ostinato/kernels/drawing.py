@@ -13,7 +13,7 @@ import numba
 import numpy as np
 
 from ostinato.kernels.alias import draw
-from ostinato.kernels.prefetch import prefetch
+from ostinato.kernels.prefetch import prefetch_to_write
 from ostinato.kernels.rows import PLACES, ROW, move
 from ostinato.kernels.window import GROUP, OUTPUTS, judge, scores_1, scores_2, surprise
 
@@ -68,14 +68,20 @@ def sampled(ids, at, keep, state, sentence):
 
 
 @numba.njit(nogil=True, inline="always")
-def ask(matrix, place, stride):
-    """Begin to fetch a row."""
-    for line in range(0, stride, ROW):
-        prefetch(matrix, place + line)
+def placed(word, hot, own, stride):
+    """Where the row of a word begins, for a thread whose copies of the rows of words below `hot` begin at row `own`."""
+    return (np.int64(word) + own if word < hot else np.int64(word)) * stride
 
 
 @numba.njit(nogil=True, inline="always")
-def redraw(number, negatives, threshold, other, state, output, stride, rights, words, weights):
+def ask(matrix, place, stride):
+    """Begin to fetch a row that will be updated."""
+    for line in range(0, stride, ROW):
+        prefetch_to_write(matrix, place + line)
+
+
+@numba.njit(nogil=True, inline="always")
+def redraw(number, negatives, threshold, other, hot, own, state, output, stride, rights, words, weights):
     """Give set `number` new negatives: their rows, words and how often each counts, if one comes more than once."""
     tiles = (negatives + OUTPUTS) // OUTPUTS
     zeros = np.int64(threshold.size) * stride
@@ -88,7 +94,7 @@ def redraw(number, negatives, threshold, other, state, output, stride, rights, w
     for place in range(1, negatives + 1):
         state = following(state)
         word = draw(threshold, other, mixed(state))
-        rights[begin + place] = np.int64(word) * stride
+        rights[begin + place] = placed(word, hot, own, stride)
         before = 1
         while rights[begin + before] != rights[begin + place]:
             before += 1

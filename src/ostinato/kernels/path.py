@@ -12,7 +12,19 @@ import numba
 import numpy as np
 
 from ostinato.kernels.bag import AVERAGED, EXACT, GRAMS, bagged
-from ostinato.kernels.drawing import ONE, PAIR, ZERO, ask, following, gathered, judged, mixed, multiplied, sampled
+from ostinato.kernels.drawing import (
+    ONE,
+    PAIR,
+    ZERO,
+    ask,
+    following,
+    gathered,
+    judged,
+    mixed,
+    multiplied,
+    placed,
+    sampled,
+)
 from ostinato.kernels.rows import KEPT, ROW, gather, scatter
 from ostinato.kernels.window import GROUP, OUTPUTS, updates_apart_6
 
@@ -21,23 +33,23 @@ BAGS = 8
 
 
 @numba.njit(nogil=True, inline="always")
-def above(node, upper, copies):
-    """The row of an inner node for a thread with copies of the nodes from `upper` on."""
-    return np.int64(node) if node < upper else copies + node - upper
+def above(node, upper, own):
+    """The row of an inner node for a thread whose copies of the nodes from `upper` on begin at row `own`."""
+    return np.int64(node) if node < upper else own + node - upper
 
 
 @numba.njit(nogil=True, inline="always")
-def laid_out(first, last, nodes, codes, right, stride, zeros, upper, copies, rights, signs, weights):
+def laid_out(first, last, nodes, codes, right, stride, zeros, upper, own, rights, signs, weights):
     """Write the rows and signs of a path in tiles, padded with nothing; how many tiles.
 
-    Nodes from `upper` on, the nearest to the root, have copies of this thread that begin at row `copies`.
+    Nodes from `upper` on, the nearest to the root, have copies of this thread that begin at row `own`.
     """
     tiles = (last - first + OUTPUTS - 1) // OUTPUTS
     for tile in range(tiles):
         for place in range(OUTPUTS):
             at, lane = first + tile * OUTPUTS + place, tile * PAIR + place
             there = at < last
-            rights[tile * OUTPUTS + place] = above(nodes[at], upper, copies) * stride if there else zeros
+            rights[tile * OUTPUTS + place] = above(nodes[at], upper, own) * stride if there else zeros
             sign = ONE - np.float32(2 * codes[at]) if there else ONE
             signs[lane] = signs[lane + GROUP] = sign
             weights[lane] = weights[lane + GROUP] = ONE if there else ZERO
@@ -48,30 +60,13 @@ def laid_out(first, last, nodes, codes, right, stride, zeros, upper, copies, rig
 
 @numba.njit(cache=KEPT, nogil=True)
 def hierarchical_softmax(
-    ids,
-    keep,
-    reaches,
-    offsets,
-    nodes,
-    codes,
-    upper,
-    copies,
-    how,
-    grams,
-    numbers,
-    hidden,
-    seed,
-    alpha,
-    left,
-    right,
-    stride,
-    desk,
-    totals,
-):
+    ids, keep, reaches, offsets, nodes, codes, hot, own_left, own_right, upper, how, grams, numbers, hidden, seed,
+    alpha, left, right, stride, desk, totals,
+):  # fmt: skip
     """Train on a chunk of text; as `bag.negative_sampling`.
 
     offsets [V + 1], nodes, codes: the path of each word from the root, its inner nodes and whether it turns right.
-    upper, copies: see `laid_out`.
+    hot, own_left: see `drawing.placed`. upper, own_right: see `laid_out`.
     """
     sentence, places, lefts, rights, words, weights, signs, sureness, products, _, errors, targets = desk
     blocks, span, farthest = stride // ROW, np.uint64(reaches.size - 1), np.int64(reaches.max())
@@ -82,14 +77,26 @@ def hierarchical_softmax(
         size, at, state = sampled(ids, at, keep, state, sentence)
         kept += size
         for middle in range(size):
-            places[middle] = np.int64(sentence[middle]) * stride
+            places[middle] = placed(sentence[middle], hot, own_left, stride)
         for middle in range(size):
             state = following(state)
             reach, first, many = np.int64(reaches[mixed(state) >> np.uint64(40) & span]), 0, 1
             share = ONE
             if how & GRAMS:
                 count, many = bagged(
-                    sentence, size, middle, reach, how, grams, numbers, vocabulary + 1, stride, lefts, targets
+                    sentence,
+                    size,
+                    middle,
+                    reach,
+                    how,
+                    grams,
+                    numbers,
+                    vocabulary + 1,
+                    hot,
+                    own_left,
+                    stride,
+                    lefts,
+                    targets,
                 )
             else:
                 count = gathered(places, size, middle, reach, lefts)
@@ -106,7 +113,9 @@ def hierarchical_softmax(
             errors[: rows * stride] = ZERO
             for target in range(many):
                 begin, last = offsets[targets[target]], offsets[targets[target] + 1]
-                tiles = laid_out(begin, last, nodes, codes, right, stride, zeros, upper, copies, rights, signs, weights)
+                tiles = laid_out(
+                    begin, last, nodes, codes, right, stride, zeros, upper, own_right, rights, signs, weights
+                )
                 for tile in range(tiles):
                     lane, at_tile = tile * PAIR, tile * OUTPUTS
                     multiplied(left, lefts, first, rows, right, rights, at_tile, blocks, products, tile * room)

@@ -1,4 +1,4 @@
-"""A hint to the processor: memory that a kernel will read soon is fetched while it works on something else."""
+"""Hints to the processor: memory that a kernel will need soon is fetched while it works on something else."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 
-def _prefetch(typing, array, place):
-
+def _hint(array: Any, write: int) -> Any:
     def generate(context, builder, signature, arguments):
         array_type = signature.args[0]
         data = context.make_array(array_type)(context, builder, arguments[0]).data
@@ -22,14 +21,25 @@ def _prefetch(typing, array, place):
             ir.FunctionType(ir.VoidType(), [byte, number, number, number]),
             "llvm.prefetch.p0" if context.call_conv is not None and _opaque() else "llvm.prefetch.p0i8",
         )
-        builder.call(function, [builder.bitcast(pointer, byte), number(0), number(3), number(1)])
+        builder.call(function, [builder.bitcast(pointer, byte), number(write), number(3), number(1)])
         return context.get_dummy_value()
 
     return types.void(array, types.int64), generate
 
 
+def _prefetch(typing, array, place):
+    return _hint(array, 0)
+
+
+def _prefetch_to_write(typing, array, place):
+    return _hint(array, 1)
+
+
 prefetch: Any = intrinsic(_prefetch)
 """`prefetch(array, place)` begins to fetch array[place]. Any place is allowed, even outside: it is only a hint."""
+
+prefetch_to_write: Any = intrinsic(_prefetch_to_write)
+"""The same for a place that will be written, which other cores then have to give up."""
 
 
 def _opaque() -> bool:

@@ -74,7 +74,7 @@ def full_softmax(
             share = ONE
             if how & GRAMS:
                 count, many = bagged(
-                    sentence, size, middle, reach, how, grams, numbers, vocabulary + 1, stride, lefts, targets
+                    sentence, size, middle, reach, how, grams, numbers, vocabulary + 1, 0, 0, stride, lefts, targets
                 )
             else:
                 count = gathered(places, size, middle, reach, lefts)
