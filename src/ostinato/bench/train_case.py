@@ -63,7 +63,7 @@ EQUAL = {
     "min-gru": TrainCase("min-gru", 256, kind="min-gru", layers=8, residual=True, rate=1.0),
     "min-lstm": TrainCase("min-lstm", 256, kind="min-lstm", layers=5, residual=True, rate=1.0),
 }
-"""Cells that are trained by a parallel scan, beside `LSTM`, which has about as many parameters."""
+"""Cells whose states need no matrix, beside `LSTM`, which has about as many parameters."""
 
 LSTM = TrainCase("lstm-256", 256, rate=1.0)
 

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from ostinato.kernels import recurrent_elman, recurrent_gru, recurrent_lstm
+from ostinato.kernels import recurrent_average, recurrent_elman, recurrent_gru, recurrent_lstm
+from ostinato.nn.cells.parallel_scan import AveragingCell
 from ostinato.nn.cells.recurrent import RecurrentCell
 
 
@@ -40,9 +41,10 @@ Vectors = list[tuple[Tensor, slice, int]]
 """Parameters, which of their blocks, and where these are added."""
 
 
-def biases(cell: RecurrentCell) -> Vectors:
+def biases(cell: RecurrentCell | AveragingCell) -> Vectors:
     """The one or two biases of every gate, whose sum counts."""
-    found: list[Tensor | None] = [cell.from_input.bias, cell.from_hidden.bias]
+    second = cell.from_hidden.bias if isinstance(cell, RecurrentCell) else cell.second_bias
+    found: list[Tensor | None] = [cell.from_input.bias, second]
     return [(bias, slice(0, cell.blocks), 0) for bias in found if bias is not None]
 
 
@@ -71,6 +73,12 @@ def simple(activation: int) -> Kernels:
     return Kernels(1, (Part(0, 1, 0),), False, forward, backward, biases)
 
 
+def averaging(form: int, blocks: int) -> Kernels:
+    """A cell without a recurrent matrix."""
+    forward, backward = (partial(kernel, form) for kernel in (recurrent_average.forward, recurrent_average.backward))
+    return Kernels(blocks, (), False, forward, backward, biases)
+
+
 KERNELS: dict[str, Kernels] = {
     "lstm": memory(recurrent_lstm.FORGET, 4),
     "lstm-1997": memory(recurrent_lstm.ADD, 3),
@@ -84,6 +92,8 @@ KERNELS: dict[str, Kernels] = {
         3, (Part(0, 2, 0), Part(2, 3, 2, of_reset=True)), False,
         recurrent_gru.forward_before, recurrent_gru.backward_before, biases,
     ),
+    "min-gru": averaging(recurrent_average.UPDATE, 2),
+    "min-lstm": averaging(recurrent_average.GATES, 3),
     "rnn tanh": simple(recurrent_elman.TANH),
     "rnn relu": simple(recurrent_elman.RELU),
     "rnn sigmoid": simple(recurrent_elman.SIGMOID),

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from ostinato.kernels import recurrent, simd
 from ostinato.kernels.recurrent import Mask
 from ostinato.kernels.team import Team, part
+from ostinato.nn.cells.parallel_scan import AveragingCell
 from ostinato.nn.cells.recurrent import RecurrentCell
 from ostinato.nn.fused.cells import Kernels, kernels_of
 from ostinato.nn.fused.dropout import Dropout
@@ -313,7 +314,7 @@ def layers_of(stack: Stack, kernels: Kernels) -> list[Layer]:
     """The layers of a stack as the kernels take them."""
     layers, lower = [], None
     for cell, norm in zip(stack.cells, stack.norms, strict=True):
-        assert isinstance(cell, RecurrentCell)
+        assert isinstance(cell, RecurrentCell | AveragingCell)
         residual = stack.options.residual and (cell.input_size if lower is None else lower) == cell.output_size
         norm_of = norm if isinstance(norm, nn.LayerNorm) else None
         vectors, epsilon = (norm_vectors(norm_of), norm_of.eps) if norm_of else (None, 0.0)
@@ -329,15 +330,17 @@ def norm_vectors(norm: nn.LayerNorm) -> Vectors:
     return Vectors([Vector(*gain, 0), Vector(*shift, len(gain[0]))])
 
 
-def layer_of(cell: RecurrentCell, kernels: Kernels, join: Join | None, dropped: bool) -> Layer:
+def layer_of(cell: RecurrentCell | AveragingCell, kernels: Kernels, join: Join | None, dropped: bool) -> Layer:
     """A layer of a cell's arrays."""
     size, make = cell.hidden_size, DroppedMatrix if dropped else Matrix
-    values, gradient = both(cell.from_hidden.weight)
-    ranges = [slice(part.begin * size, part.end * size) for part in kernels.parts]
-    parts: list[Matrix] = [make(values[rows], gradient[rows]) for rows in ranges]
+    parts: list[Matrix] = []
+    if isinstance(cell, RecurrentCell):
+        values, gradient = both(cell.from_hidden.weight)
+        ranges = [slice(part.begin * size, part.end * size) for part in kernels.parts]
+        parts = [make(values[rows], gradient[rows]) for rows in ranges]
     vectors = []
     for parameter, blocks, column in kernels.vectors(cell):
         rows = slice(blocks.start * size, blocks.stop * size)
         value, error = (array.reshape(-1)[rows] for array in both(parameter))
         vectors.append(Vector(value, error, column * size))
-    return Layer(kernels, Matrix(*both(cell.from_input.weight)), parts, Vectors(vectors), join)
+    return Layer(kernels, size, Matrix(*both(cell.from_input.weight)), parts, Vectors(vectors), join)

@@ -43,18 +43,14 @@ class Join:
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer: its cell's parameters and kernels. parts: the recurrent matrices, as the kernels have them."""
+    """One layer: its cell's parameters and kernels. size: H. parts: recurrent matrices, as the kernels have them."""
 
     kernels: Kernels
+    size: int
     input: Matrix
     parts: list[Matrix]
     vectors: Vectors
     join: Join | None
-
-    @property
-    def size(self) -> int:
-        """H."""
-        return self.parts[0].columns
 
     @property
     def reads(self) -> int:
@@ -114,7 +110,7 @@ class Segment:
         if layer.kernels.has_cell:
             shown = self.read if layer.join else self.rows
             return *states, self.take("shown", number, (shown, size))
-        if layer.kernels.parts[-1].of_reset:
+        if any(part.of_reset for part in layer.kernels.parts):
             return *states, self.take("left", number, (self.tokens, width), np.uint16)
         return states
 
