@@ -18,6 +18,9 @@ from ostinato.embed.objectives import Objective
 from ostinato.embed.options import VectorOptions
 from ostinato.embed.sampling import alias_table, keep_thresholds, window_table
 from ostinato.embed.subwords import Subwords
+from ostinato.kernels import path
+from ostinato.kernels.drawing import PAIR
+from ostinato.kernels.window import GROUP, NARROW, OUTPUTS
 
 WORDS = 40
 ALPHA = 0.05
@@ -172,3 +175,23 @@ def test_a_softmax_over_many_words_is_refused() -> None:
     many = Lexicon([f"w{number}" for number in range(60_000)], np.full(60_000, 5))
     with pytest.raises(ConfigError, match="60,000 words"):
         Objective(VectorOptions(loss="softmax", dimensions=4), many, Matrices(60_000, 4, 0, 1))
+
+
+def test_a_path_is_laid_in_tiles_that_leave_one_place_empty_at_most() -> None:
+    """Every node stands in one place with its sign, in order; all other places are zeros without weight."""
+    nodes, codes = np.arange(40, dtype=np.int32), np.resize(np.array([0, 1, 1], np.uint8), 40)
+    for length in range(1, 41):
+        rights, lanes = np.full(42, -1, np.int64), 7 * PAIR
+        signs, weights = np.zeros(lanes, np.float32), np.zeros(lanes, np.float32)
+        matrix = np.zeros(16, np.float32)
+        tiles, whole = path.laid_out(0, length, nodes, codes, matrix, 1, 99, 40, 0, rights, signs, weights)
+        widths = [OUTPUTS] * whole + [NARROW] * (tiles - whole)
+        assert sum(widths) - length in ((0, 1) if tiles > 1 else range(OUTPUTS))
+        placed = [tile * OUTPUTS + place for tile, width in enumerate(widths) for place in range(width)]
+        assert rights[placed][:length].tolist() == nodes[:length].tolist()
+        assert (rights[placed][length:] == 99).all()
+        for half in (0, GROUP):
+            at = [place // OUTPUTS * PAIR + place % OUTPUTS + half for place in placed]
+            assert signs[at][:length].tolist() == (1.0 - 2.0 * codes[:length]).tolist()
+            assert weights[at].tolist() == [1.0] * length + [0.0] * (len(at) - length)
+        assert weights.sum() == 2 * length

@@ -15,7 +15,16 @@ import numpy as np
 from ostinato.kernels.alias import draw
 from ostinato.kernels.prefetch import prefetch_to_write
 from ostinato.kernels.rows import PLACES, ROW, move
-from ostinato.kernels.window import GROUP, OUTPUTS, judge, scores_1, scores_2, surprise
+from ostinato.kernels.window import (
+    GROUP,
+    OUTPUTS,
+    judge,
+    narrow_scores_1,
+    narrow_scores_2,
+    scores_1,
+    scores_2,
+    surprise,
+)
 
 SETS = 8
 """Sets of negatives, used by turns: two uses of one set are so many words apart."""
@@ -128,6 +137,17 @@ def multiplied(left, lefts, first, count, right, rights, begin, blocks, products
         row += 2
     if row < count:
         scores_1(left, lefts, first + row, right, rights, begin, blocks, products, at + row * GROUP)
+
+
+@numba.njit(nogil=True, inline="always")
+def multiplied_narrow(left, lefts, first, count, right, rights, begin, blocks, products, at):
+    """`multiplied` with a narrow tile."""
+    row = 0
+    while row + 1 < count:
+        narrow_scores_2(left, lefts, first + row, right, rights, begin, blocks, products, at + row * GROUP)
+        row += 2
+    if row < count:
+        narrow_scores_1(left, lefts, first + row, right, rights, begin, blocks, products, at + row * GROUP)
 
 
 @numba.njit(nogil=True, inline="always")

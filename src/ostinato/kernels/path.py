@@ -22,11 +22,12 @@ from ostinato.kernels.drawing import (
     judged,
     mixed,
     multiplied,
+    multiplied_narrow,
     placed,
     sampled,
 )
 from ostinato.kernels.rows import KEPT, ROW, gather, scatter
-from ostinato.kernels.window import GROUP, OUTPUTS, updates_apart_6
+from ostinato.kernels.window import GROUP, NARROW, OUTPUTS, narrow_updates_apart, updates_apart_6
 
 BAGS = 8
 """Added to `how` if there are bags; else it is skip-gram."""
@@ -40,22 +41,28 @@ def above(node, upper, own):
 
 @numba.njit(nogil=True, inline="always")
 def laid_out(first, last, nodes, codes, right, stride, zeros, upper, own, rights, signs, weights):
-    """Write the rows and signs of a path in tiles, padded with nothing; how many tiles.
+    """Write the rows and signs of a path in tiles; how many, and how many of them have OUTPUTS places.
 
-    Nodes from `upper` on, the nearest to the root, have copies of this thread that begin at row `own`.
+    The others, after them, have NARROW: a path of 7 takes two of these. So a path of two tiles or more is padded with
+    nothing in one place at most. Nodes from `upper` on, the nearest to the root, have copies of this thread
+    that begin at row `own`.
     """
     tiles = (last - first + OUTPUTS - 1) // OUTPUTS
+    whole = max(0, tiles - (tiles * OUTPUTS - (last - first)) // (OUTPUTS - NARROW))
+    begin = first
     for tile in range(tiles):
+        wide = OUTPUTS if tile < whole else NARROW
         for place in range(OUTPUTS):
-            at, lane = first + tile * OUTPUTS + place, tile * PAIR + place
-            there = at < last
+            at, lane = begin + place, tile * PAIR + place
+            there = place < wide and at < last
             rights[tile * OUTPUTS + place] = above(nodes[at], upper, own) * stride if there else zeros
             sign = ONE - np.float32(2 * codes[at]) if there else ONE
             signs[lane] = signs[lane + GROUP] = sign
             weights[lane] = weights[lane + GROUP] = ONE if there else ZERO
             if there:
                 ask(right, rights[tile * OUTPUTS + place], stride)
-    return tiles
+        begin += wide
+    return tiles, whole
 
 
 @numba.njit(cache=KEPT, nogil=True)
@@ -113,20 +120,30 @@ def hierarchical_softmax(
             errors[: rows * stride] = ZERO
             for target in range(many):
                 begin, last = offsets[targets[target]], offsets[targets[target] + 1]
-                tiles = laid_out(
+                tiles, whole = laid_out(
                     begin, last, nodes, codes, right, stride, zeros, upper, own_right, rights, signs, weights
                 )
                 for tile in range(tiles):
                     lane, at_tile = tile * PAIR, tile * OUTPUTS
-                    multiplied(left, lefts, first, rows, right, rights, at_tile, blocks, products, tile * room)
+                    if tile < whole:
+                        multiplied(left, lefts, first, rows, right, rights, at_tile, blocks, products, tile * room)
+                    else:
+                        multiplied_narrow(
+                            left, lefts, first, rows, right, rights, at_tile, blocks, products, tile * room
+                        )
                     loss += judged(
                         products, tile * room, rows, signs, lane, weights, words, lane, np.int32(0), alpha, sureness
                     )
                 for tile in range(tiles):
                     at_tile = tile * OUTPUTS
-                    updates_apart_6(
-                        left, lefts, first, rows, right, rights, at_tile, blocks, products, tile * room, errors
-                    )
+                    if tile < whole:
+                        updates_apart_6(
+                            left, lefts, first, rows, right, rights, at_tile, blocks, products, tile * room, errors
+                        )
+                    else:
+                        narrow_updates_apart(
+                            left, lefts, first, rows, right, rights, at_tile, blocks, products, tile * room, errors
+                        )
             step = 0 if how & BAGS else stride
             scatter(left, lefts, 0, count, blocks, errors, 0, step, share if how & EXACT else ONE)
             pairs += many if how & BAGS else count

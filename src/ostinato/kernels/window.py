@@ -26,6 +26,9 @@ GROUP = 8
 OUTPUTS = 6
 """Outputs of a tile: two contexts' sums, the rows being read and a few to work with fill the registers."""
 
+NARROW = 4
+"""Outputs of a narrow tile, where OUTPUTS would be filled up with nothing."""
+
 _F32, _I32, _I64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
 
 
@@ -203,4 +206,6 @@ judge: Any = intrinsic(_judge)
 surprise: Any = intrinsic(_surprise)
 
 scores_2, scores_1 = make_scores(2, OUTPUTS), make_scores(1, OUTPUTS)
+narrow_scores_2, narrow_scores_1 = make_scores(2, NARROW), make_scores(1, NARROW)
 updates_6, updates_apart_6 = make_updates(OUTPUTS, False), make_updates(OUTPUTS, True)
+narrow_updates_apart = make_updates(NARROW, True)
