@@ -12,7 +12,7 @@ from ostinato.kernels.recurrent import added, show
 
 
 @numba.njit(nogil=True, fastmath={"reassoc"}, error_model="numpy")
-def _normalise(x, out, epsilon):
+def normalise(x, out, epsilon):
     """A row less its mean, over its standard deviation; returns one over the latter."""
     total, square, share = np.float32(0), np.float32(0), ONE / np.float32(x.size)
     for j in range(x.size):
@@ -29,7 +29,7 @@ def _normalise(x, out, epsilon):
 
 
 @numba.njit(nogil=True)
-def _stretch(normal, gain, shift, out):
+def stretch(normal, gain, shift, out):
     """A normalised row times the gain plus the shift."""
     for j in range(normal.size):
         out[j] = normal[j] * gain[j] + shift[j]
@@ -46,8 +46,8 @@ def forward(outputs, norm, epsilon, lower, normal, scales, handed, above, mask):
     for token in range(outputs.shape[0]):
         row = handed[token]
         if norm.size:
-            scales[token] = _normalise(outputs[token], normal[token], epsilon)
-            _stretch(normal[token], norm[0], norm[1], row)
+            scales[token] = normalise(outputs[token], normal[token], epsilon)
+            stretch(normal[token], norm[0], norm[1], row)
         else:
             row[:] = outputs[token]
         if lower.size:
@@ -56,7 +56,7 @@ def forward(outputs, norm, epsilon, lower, normal, scales, handed, above, mask):
 
 
 @numba.njit(nogil=True)
-def _norm_errors(errors, normal, gain, out, gain_errors, shift_errors):
+def stretch_errors(errors, normal, gain, out, gain_errors, shift_errors):
     """A row's errors before the gain; those of gain and shift are added to."""
     for j in range(errors.size):
         gain_errors[j] += errors[j] * normal[j]
@@ -65,7 +65,7 @@ def _norm_errors(errors, normal, gain, out, gain_errors, shift_errors):
 
 
 @numba.njit(nogil=True, fastmath={"reassoc"})
-def _normalise_errors(errors, normal, scale):
+def normalise_errors(errors, normal, scale):
     """A row's errors before the normalisation, in place: scale * (e - mean(e) - x * mean(e * x))."""
     total, product, share = np.float32(0), np.float32(0), ONE / np.float32(errors.size)
     for j in range(errors.size):
@@ -85,7 +85,7 @@ def backward(errors, norm, normal, scales, out, norm_errors):
     for token in range(errors.shape[0]):
         row = out[token]
         if norm.size:
-            _norm_errors(errors[token], normal[token], norm[0], row, norm_errors[0], norm_errors[1])
-            _normalise_errors(row, normal[token], scales[token])
+            stretch_errors(errors[token], normal[token], norm[0], row, norm_errors[0], norm_errors[1])
+            normalise_errors(row, normal[token], scales[token])
         else:
             row[:] = errors[token]

@@ -23,7 +23,7 @@ def _see(sums, cell, peephole):
 
 
 @numba.njit(nogil=True)
-def _remember(form, gates, before, after, size):
+def remember(form, gates, before, after, size):
     """The new cell state of a row."""
     write, candidate = gates[:size], gates[gates.size - 2 * size : gates.size - size]
     if form == ADD:
@@ -39,7 +39,7 @@ def _remember(form, gates, before, after, size):
 
 
 @numba.njit(nogil=True, error_model="numpy", fastmath={"contract"})
-def _read(output, cell, hidden):
+def read(output, cell, hidden):
     """The hidden state of a row."""
     for j in range(output.size):
         hidden[j] = output[j] * tanh32(cell[j])
@@ -73,11 +73,11 @@ def forward(form, gates, vectors, weights, states, above, steps, rows, mask):
                 _see(at[size : 2 * size], before, peepholes[size : 2 * size])
             open_gates(at[:opened], gate_bias)
             propose(at[opened:last], candidate_bias)
-            _remember(form, at, before, after, size)
+            remember(form, at, before, after, size)
             if form == PEEPHOLE:
                 _see(at[last:], after, peepholes[2 * size :])
             open_gates(at[last:], output_bias)
-            _read(at[last:], after, out)
+            read(at[last:], after, out)
             narrowed(out, narrow[now])
             show(out, above[first + row], room, mask, first + row)
 
@@ -93,7 +93,7 @@ def _read_errors(output, cell, hidden_errors, cell_errors):
 
 
 @numba.njit(nogil=True)
-def _remember_errors(form, gates, before, cell_errors, size):
+def remember_errors(form, gates, before, cell_errors, size):
     """The errors of the other gates' sums of a row, in place; the cell errors of the step before."""
     write, candidate = gates[:size], gates[gates.size - 2 * size : gates.size - size]
     if form == ADD:
@@ -147,7 +147,7 @@ def backward(form, gates, vectors, weights, states, narrow_errors, hidden_errors
             _read_errors(at[many - size :], after, hidden_errors[first + row], cell_errors)
             if form == PEEPHOLE:
                 _see_errors(at[many - size :], after, peepholes[2 * size :], cell_errors, peephole_errors[2 * size :])
-            _remember_errors(form, at, before, cell_errors, size)
+            remember_errors(form, at, before, cell_errors, size)
             if form == PEEPHOLE:
                 for gate in range(2):
                     part = slice(gate * size, (gate + 1) * size)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from ostinato.kernels import recurrent_average, recurrent_elman, recurrent_gru, recurrent_lstm
+from ostinato.kernels import recurrent_average, recurrent_elman, recurrent_gru, recurrent_layer_norm, recurrent_lstm
 from ostinato.nn.cells.parallel_scan import AveragingCell
 from ostinato.nn.cells.recurrent import RecurrentCell
 
@@ -61,6 +61,18 @@ def around_the_reset(cell: Any) -> Vectors:
     return [(cell.from_input.bias, slice(0, 3), 0), (second, slice(0, 2), 0), (second, slice(2, 3), 3)]
 
 
+def of_norms(cell: Any) -> Vectors:
+    """The gains of both normalised sums, their biases, gain and shift of the cell."""
+    found: list[Tensor | None] = [cell.norm_input.bias, cell.norm_hidden.bias]
+    return [
+        (cell.norm_input.weight, slice(0, 4), 0),
+        (cell.norm_hidden.weight, slice(0, 4), 4),
+        *((bias, slice(0, 4), 8) for bias in found if bias is not None),
+        (cell.norm_cell.weight, slice(0, 1), 12),
+        (cell.norm_cell.bias, slice(0, 1), 13),
+    ]
+
+
 def memory(form: int, blocks: int, vectors: Callable[[Any], Vectors] = biases) -> Kernels:
     """A form of the LSTM."""
     forward, backward = partial(recurrent_lstm.forward, form), partial(recurrent_lstm.backward, form)
@@ -84,6 +96,9 @@ KERNELS: dict[str, Kernels] = {
     "lstm-1997": memory(recurrent_lstm.ADD, 3),
     "lstm-coupled": memory(recurrent_lstm.COUPLED, 3),
     "lstm-peephole": memory(recurrent_lstm.PEEPHOLE, 4, with_peepholes),
+    "lstm-layer-norm": Kernels(
+        8, (Part(0, 4, 4),), True, recurrent_layer_norm.forward, recurrent_layer_norm.backward, of_norms,
+    ),
     "gru": Kernels(
         4, (Part(0, 2, 0), Part(2, 3, 3)), False,
         recurrent_gru.forward_after, recurrent_gru.backward_after, around_the_reset,
