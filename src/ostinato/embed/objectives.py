@@ -106,21 +106,26 @@ class Objective:
         """The first of the nodes that threads have copies of: those before the root, which is the last of V - 1."""
         return self.matrices.words - 1 - self.matrices.copied
 
-    def copies(self, thread: int, piece: int) -> list[Copies]:
-        """What thread number `thread` has copies of: rows of the most frequent words, or of nodes near the root.
+    def copies(self, piece: int) -> list[list[Copies]]:
+        """What each thread has copies of: rows of the most frequent words, or of nodes near the root.
 
         piece: words of the text that it reads between two times it joins them.
         """
         matrices, rate = self.matrices, self.options.rate
         if not matrices.copied or self.options.loss == "softmax":
-            return []
+            return [[] for _ in range(matrices.threads)]
         first = self._upper if self.options.loss == "hierarchical-softmax" else 0
         left, right = (matrix.reshape(-1, matrices.stride) for matrix in (matrices.left, matrices.right))
-        read, predicted = (piece * updates for updates in self._updates())
-        owns = matrices.left_copies(thread), matrices.right_copies(thread)
+        read, predicted = self._updates()
+        of_left, of_right = (
+            shares(piece * updates[: matrices.copied], rate, matrices.threads) for updates in (read, predicted[first:])
+        )
         return [
-            Copies(left, 0, owns[0], shares(read[: matrices.copied], rate, matrices.threads)),
-            Copies(right, first, owns[1], shares(predicted[first:][: matrices.copied], rate, matrices.threads)),
+            [
+                Copies(left, 0, matrices.left_copies(thread), of_left),
+                Copies(right, first, matrices.right_copies(thread), of_right),
+            ]
+            for thread in range(matrices.threads)
         ]
 
     def _updates(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

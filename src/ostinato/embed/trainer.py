@@ -69,7 +69,7 @@ class Trainer:
         self._objective = Objective(options, corpus.lexicon, matrices)
         self._workers = [self._objective.for_thread(thread) for thread in range(threads)]
         self._piece = piece_of(corpus.words * options.epochs)
-        self._copies = [self._objective.copies(thread, self._piece) for thread in range(threads)]
+        self._copies = self._objective.copies(self._piece)
         self._bounds = corpus.chunks(CHUNK)
         self._largest = int(np.diff(self._bounds).max(initial=0))
         self._buffers = [np.empty(self._largest, np.int32) for _ in range(threads)]

@@ -128,26 +128,26 @@ def gathered(places, size, middle, reach, lefts):
     return last - first - 1
 
 
-@numba.njit(nogil=True, inline="always")
-def multiplied(left, lefts, first, count, right, rights, begin, blocks, products, at):
-    """Products of the `count` rows of `left` at lefts[first:] with a tile's rows of `right`, 8 numbers each."""
-    row = 0
-    while row + 1 < count:
-        scores_2(left, lefts, first + row, right, rights, begin, blocks, products, at + row * GROUP)
-        row += 2
-    if row < count:
-        scores_1(left, lefts, first + row, right, rights, begin, blocks, products, at + row * GROUP)
+def make_multiplied(two, one):
+    """`multiplied(left, lefts, first, count, right, rights, begin, blocks, products, at)` by such scores.
+
+    Products of the `count` rows of `left` at lefts[first:] with a tile's rows of `right`, 8 numbers each.
+    """
+
+    @numba.njit(nogil=True, inline="always")
+    def multiplied(left, lefts, first, count, right, rights, begin, blocks, products, at):
+        row = 0
+        while row + 1 < count:
+            two(left, lefts, first + row, right, rights, begin, blocks, products, at + row * GROUP)
+            row += 2
+        if row < count:
+            one(left, lefts, first + row, right, rights, begin, blocks, products, at + row * GROUP)
+
+    return multiplied
 
 
-@numba.njit(nogil=True, inline="always")
-def multiplied_narrow(left, lefts, first, count, right, rights, begin, blocks, products, at):
-    """`multiplied` with a narrow tile."""
-    row = 0
-    while row + 1 < count:
-        narrow_scores_2(left, lefts, first + row, right, rights, begin, blocks, products, at + row * GROUP)
-        row += 2
-    if row < count:
-        narrow_scores_1(left, lefts, first + row, right, rights, begin, blocks, products, at + row * GROUP)
+multiplied = make_multiplied(scores_2, scores_1)
+multiplied_narrow = make_multiplied(narrow_scores_2, narrow_scores_1)
 
 
 @numba.njit(nogil=True, inline="always")
