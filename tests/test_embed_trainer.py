@@ -500,7 +500,8 @@ def test_threads_together_go_as_far_as_one_that_takes_all_their_steps(
 def test_pieces_are_the_text_and_end_with_sentences_where_they_can(ids: list[int], piece: int, line: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(copying, "LINE", line)
-        parts = [part.tolist() for part in pieces(np.array(ids, np.int32), piece)]
+        patch.setattr(copying, "PIECE", piece)
+        parts = [part.tolist() for part in pieces(np.array(ids, np.int32))]
     assert list(itertools.chain.from_iterable(parts)) == ids
     assert all(0 < len(part) <= piece for part in parts)
     assert all(part[-1] < 0 or (len(part) == piece and min(part[-line:]) >= 0) for part in parts[:-1])
@@ -528,8 +529,12 @@ def test_rows_are_updated_as_often_as_is_reckoned(text: Corpus) -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("loss", LOSSES[:2])
-def test_rows_with_copies_learn_from_all_threads(text: Corpus, short_chunks: None, model: Model, loss: Loss) -> None:
-    """No thread writes them while it trains, and the loss is one thread's all the same."""
+def test_rows_with_copies_learn_from_all_threads(
+    text: Corpus, short_chunks: None, model: Model, loss: Loss, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No thread writes them while it trains, and the loss is one thread's all the same if it joins them often."""
+    monkeypatch.setattr(copying, "ENOUGH", 0)
+    monkeypatch.setattr(copying, "PIECE", 64)
     (alone, before), (both, reports) = (
         fit(text, threads, loss=loss, model=model, sample=0, epochs=3) for threads in (1, 2)
     )

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from ostinato.embed.matrices import Floats
 
-SHORTEST, LONGEST = 128, 2048
-"""Words that a thread reads, at least and at most, between two times it joins its copies."""
+PIECE = 2048
+"""Words that a thread reads between two times it joins its copies."""
 
-JOINS = 1024
-"""Joins that a short text should have: it learns more from each word, and its loss rises if that waits."""
+ENOUGH = 1 << 22
+"""Words, of all epochs, from which on there are copies: less text learns more from each, and loses if that waits."""
 
 LINE = 256
 """Words that a sentence may have so that no piece ends inside it."""
@@ -28,11 +28,6 @@ CURVATURE = 0.25
 """Of a logistic loss along a vector of length 1, at most."""
 
 _joining = threading.Lock()
-
-
-def piece_of(words: int) -> int:
-    """Words that a thread reads between two times it joins its copies, if it reads so many in all epochs."""
-    return min(max(words // JOINS, SHORTEST), LONGEST)
 
 
 def shares(updates: NDArray[np.float64], rate: float, threads: int) -> Floats:
@@ -74,11 +69,11 @@ class Copies:
             join(self._rows, self._copies, self._before, self._share)
 
 
-def pieces(ids: NDArray[np.int32], size: int) -> Iterator[NDArray[np.int32]]:
-    """A chunk of text, -1 after each sentence, in pieces of at most `size` that end with a sentence of at most LINE."""
+def pieces(ids: NDArray[np.int32]) -> Iterator[NDArray[np.int32]]:
+    """A chunk of text, -1 after each sentence, in pieces of at most PIECE that end with a sentence of at most LINE."""
     begin = 0
     while begin < len(ids):
-        end = min(begin + size, len(ids))
+        end = min(begin + PIECE, len(ids))
         if end < len(ids):
             near = ids[max(begin, end - LINE) : end]
             ends = np.flatnonzero(near < 0)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ostinato.core.errors import ConfigError
+from ostinato.embed import copies
 from ostinato.embed.copies import Copies, shares
 from ostinato.embed.huffman import huffman
 from ostinato.embed.lexicon import Lexicon
@@ -40,6 +41,8 @@ class Objective:
             self._grams, self._numbers = Subwords(options.least, options.most, options.buckets).table(lexicon.words)
         self._tables = self._made(lexicon)
         self._counts = lexicon.counts
+        enough = int(self._counts.sum()) * options.epochs >= copies.ENOUGH
+        self._copied = matrices.copied if enough and options.loss != "softmax" and not options.subwords else 0
 
     def _made(self, lexicon: Lexicon) -> tuple[NDArray[Any], ...]:
         """The arrays of the loss: an alias table, the paths of a tree, or the places of all rows."""
@@ -82,7 +85,7 @@ class Objective:
         from ostinato.kernels import bag, path, skipgram, whole
 
         options, matrices, desk = self.options, self.matrices, self._desk()
-        own = matrices.copied, matrices.left_copies(thread), matrices.right_copies(thread)
+        own = self._copied, matrices.left_copies(thread), matrices.right_copies(thread)
         drawn = *self._tables, options.negatives, options.reuse, *own
         bags = self.how, self._grams, self._numbers, matrices.own_row(thread)
         kernel: Any
@@ -104,21 +107,19 @@ class Objective:
     @property
     def _upper(self) -> int:
         """The first of the nodes that threads have copies of: those before the root, which is the last of V - 1."""
-        return self.matrices.words - 1 - self.matrices.copied
+        return self.matrices.words - 1 - self._copied
 
-    def copies(self, piece: int) -> list[list[Copies]]:
-        """What each thread has copies of: rows of the most frequent words, or of nodes near the root.
-
-        piece: words of the text that it reads between two times it joins them.
-        """
+    def copies(self) -> list[list[Copies]]:
+        """What each thread has copies of: rows of the most frequent words, or of nodes near the root."""
         matrices, rate = self.matrices, self.options.rate
-        if not matrices.copied or self.options.loss == "softmax":
+        if not self._copied:
             return [[] for _ in range(matrices.threads)]
         first = self._upper if self.options.loss == "hierarchical-softmax" else 0
         left, right = (matrix.reshape(-1, matrices.stride) for matrix in (matrices.left, matrices.right))
         read, predicted = self._updates()
         of_left, of_right = (
-            shares(piece * updates[: matrices.copied], rate, matrices.threads) for updates in (read, predicted[first:])
+            shares(copies.PIECE * updates[: self._copied], rate, matrices.threads)
+            for updates in (read, predicted[first:])
         )
         return [
             [

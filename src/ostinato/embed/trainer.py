@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ostinato.core.errors import DivergedError
-from ostinato.embed.copies import Copies, piece_of, pieces
+from ostinato.embed.copies import Copies, pieces
 from ostinato.embed.corpus import Corpus
 from ostinato.embed.matrices import Matrices
 from ostinato.embed.objectives import Objective, Train
@@ -68,8 +68,7 @@ class Trainer:
         self.matrices = matrices
         self._objective = Objective(options, corpus.lexicon, matrices)
         self._workers = [self._objective.for_thread(thread) for thread in range(threads)]
-        self._piece = piece_of(corpus.words * options.epochs)
-        self._copies = self._objective.copies(self._piece)
+        self._copies = self._objective.copies()
         self._bounds = corpus.chunks(CHUNK)
         self._largest = int(np.diff(self._bounds).max(initial=0))
         self._buffers = [np.empty(self._largest, np.int32) for _ in range(threads)]
@@ -138,7 +137,7 @@ class Trainer:
         if not copies:
             train(ids, seed, rate, totals)
             return
-        for number, piece in enumerate(pieces(ids, self._piece)):
+        for number, piece in enumerate(pieces(ids)):
             train(piece, mixed(seed, number), rate, totals)
             for mine in copies:
                 mine.join()
