@@ -18,7 +18,7 @@ from ostinato.embed.matrices import Floats
 PIECE = 2048
 """Words that a thread reads between two times it joins its copies."""
 
-ENOUGH = 1 << 22
+ENOUGH = 1 << 23
 """Words, of all epochs, from which on there are copies: less text learns more from each, and loses if that waits."""
 
 LINE = 256
