@@ -78,6 +78,8 @@ def export(
 
 def show_export(run: str, exported: Exported) -> None:
     """Sizes and perplexities of the original and the export, one below the other."""
+    from ostinato.tasks.language.export import is_onnx
+
     rows = [
         (run, exported.original_bytes, exported.original),
         (str(exported.path), exported.path.stat().st_size, exported.export),
@@ -91,6 +93,8 @@ def show_export(run: str, exported: Exported) -> None:
         print(f"[{exported.export.signature}]")
     if exported.checked is not None:
         say(f"onnxruntime's log-probs differ by {exported.checked:.1e} nats at most")
+    elif is_onnx(exported.path):
+        say("no other program has checked the file: onnxruntime is not installed (pip install 'ostinato[onnx]')")
 
 
 @app.command

@@ -78,10 +78,9 @@ def export(
         )
     about, checked = label(loaded, original, scored), None
     if is_onnx(out):
-        from ostinato.stream.onnx_file import largest_difference, save_onnx
+        from ostinato.stream.onnx_file import save_onnx
 
-        save_onnx(out, model, loaded.pipeline.to_json(), about)
-        checked = largest_difference(out, model)
+        checked = save_onnx(out, model, loaded.pipeline.to_json(), about)
     else:
         save_model(out, model, loaded.pipeline.to_json(), **about)
     return Exported(out, model, loaded.run.model_bytes, original, scored, checked)
@@ -129,7 +128,8 @@ def stream_model(loaded: Loaded) -> StreamModel:
 
 REASONS = {
     "ngram": "an n-gram model steps without torch as it is; `ostinato stream` and all else read its file",
-    "mixture": "a mixture is several models; export its members one by one and `ostinato mix` the files",
+    "mixture": "a mixture is several models; export its members one by one and give the files to `ostinato mix`, with the "
+    "run directory of one of them for the text",
 }
 """Why a model of some kinds is not exported."""
 
