@@ -132,6 +132,16 @@ def test_odd_words_of_word2vec_are_read_as_they_are(put: Put) -> None:
     assert list(read_vectors(path, "word2vec-binary").words) == [word.decode() for word in words]
 
 
+@pytest.mark.parametrize("words", [[b"New York", b"a", b"ok"], [b"a  b c"], [b"x y", b"", b"z z", b"w", b"v u"]])
+@pytest.mark.parametrize("numbers", [[1.0, 2.0], [-0.37, 0.91], list(struct.unpack("<2f", b"       \n"))])
+def test_the_first_word_may_hold_blanks(put: Put, words: list[bytes], numbers: list[float]) -> None:
+    content = b"%d 2\n" % len(words) + b"".join(record(word, numbers) for word in words)
+    assert list(read_vectors(put(content), "word2vec-binary").words) == [word.decode() for word in words]
+    unfed = [word.replace(b" ", b"_") for word in words]
+    content = b"%d 2\n" % len(words) + b"".join(record(word, numbers, b"") for word in unfed)
+    assert list(read_vectors(put(content), "word2vec-binary").words) == [word.decode() for word in unfed]
+
+
 def test_line_feeds_before_a_word_go_away_as_in_gensim(put: Put) -> None:
     path = put(b"2 1\r\n\n\n" + record(b"a", [1.0], b"") + b"\n\n" + record(b"b", [2.0], b"\n\n"))
     assert holds(read_vectors(path, "word2vec-binary")) == {"a": [1], "b": [2]}

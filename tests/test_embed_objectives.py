@@ -150,6 +150,35 @@ def test_the_exact_gradient_of_a_mean_is_divided() -> None:
     compare(VectorOptions(model="cbow-mean", exact=True, dimensions=16, window=3, sample=0), lexicon(), text())
 
 
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("model", MODELS)
+def test_a_step_is_what_finite_differences_say(model: Any, loss: Any) -> None:
+    """The change of one window, over its small rate, is minus the slope of the loss that the kernel itself reports."""
+    options = VectorOptions(
+        model=model, loss=loss, dimensions=6, window=2, sample=0, shrink="none", exact=model == "cbow-mean"
+    )
+    words, ids, rate, width = lexicon(12), np.array([3, 7, -1], np.int32), 1e-3, 2e-2
+
+    def told(matrices: Matrices, rate: float) -> float:
+        totals = np.zeros(3)
+        Objective(options, words, matrices).for_thread(0)(ids, 99, rate, totals)
+        return float(totals[0])
+
+    moved, begun = filled(options, 12), filled(options, 12)
+    told(moved, rate)
+    for name, rows in (("input", (3, 7)), ("output", range(12))):
+        for row, column in itertools.product(rows, range(6)):
+            if row >= len(getattr(begun, name)):  # a tree of 12 words has 11 nodes
+                continue
+            slopes = []
+            for sign in (1, -1):
+                shifted = filled(options, 12)
+                getattr(shifted, name)[row, column] += sign * width
+                slopes.append(sign * told(shifted, 1e-30) / (2 * width))
+            change = (getattr(moved, name)[row, column] - getattr(begun, name)[row, column]) / rate
+            assert change == pytest.approx(-sum(slopes), abs=6e-3), (name, row, column)
+
+
 def test_padding_and_the_row_of_zeros_stay_zero() -> None:
     for model, loss in itertools.product(MODELS, LOSSES):
         options = VectorOptions(model=model, loss=loss, dimensions=20, window=3)

@@ -118,7 +118,7 @@ HARD: list[dict[str, Any]] = [
 def test_vectors_that_are_held_do_not_move_and_the_others_do(
     home: Path, tmp_path: Path, precision: str, train: dict[str, Any]
 ) -> None:
-    run = build.train(config(home, {"freeze": True}, **{"precision": precision, **train}), tmp_path / "run")
+    run = build.train(config(home, {"frozen": True}, **{"precision": precision, **train}), tmp_path / "run")
     engine = run.events()[0]["engine"]
     assert engine.startswith("own kernels" if precision == "bf16" else "torch float32")
     matrix, ids, rows = embedded(run)
@@ -142,7 +142,7 @@ def test_vectors_that_are_not_held_are_learnt_on_and_may_be_tied(home: Path, tmp
 
 
 def test_nplm_holds_them_too(home: Path, tmp_path: Path) -> None:
-    matrix, ids, rows = embedded(build.train(config(home, {"kind": "nplm", "freeze": True}), tmp_path / "run"))
+    matrix, ids, rows = embedded(build.train(config(home, {"kind": "nplm", "frozen": True}), tmp_path / "run"))
     np.testing.assert_array_equal(matrix[ids], rows)
 
 
@@ -166,7 +166,7 @@ def test_a_gradient_of_held_rows_counts_nowhere() -> None:
 
 def test_a_run_needs_the_file_no_more_and_goes_on_to_the_same_bits(home: Path, tmp_path: Path) -> None:
     shutil.copytree(home / "vectors", tmp_path / "vectors")
-    plan = config(home, {"freeze": True, "vectors": str(tmp_path / "vectors")}, weight_decay=0.1, checkpoint_every=5)
+    plan = config(home, {"frozen": True, "vectors": str(tmp_path / "vectors")}, weight_decay=0.1, checkpoint_every=5)
     whole = build.train(plan, tmp_path / "whole")
     with stopped_at(7):
         build.train(plan, tmp_path / "run")
@@ -223,8 +223,8 @@ def test_small_letters_and_n_grams_stand_in_for_words_without_a_vector_of_their_
     [
         ({"embedding": 7}, "its vectors have 10 numbers, but model.embedding is 7; leave model.embedding out"),
         ({"kind": "nplm", "embedding": 64}, "its vectors have 10 numbers, but model.embedding is 64"),
-        ({"freeze": True, "tied": True}, "model.freeze would hold the output layer too, since model.tied"),
-        ({"freeze": True, "vectors": None}, "model.freeze holds what model.vectors gives"),
+        ({"frozen": True, "tied": True}, "model.frozen would hold the output layer too, since model.tied"),
+        ({"frozen": True, "vectors": None}, "model.frozen holds what model.vectors gives"),
         ({"kind": "ngram", "hidden": None}, "model.vectors does not apply to ngram; it is for nplm, rnn"),
     ],
     ids=str,
@@ -253,12 +253,12 @@ def test_vectors_of_other_words_or_none_are_refused(home: Path, tmp_path: Path) 
 def test_on_the_command_line(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ("train", "--text", home / "text.txt", "--data.tokeniser", "blank", "--data.min-count", "1")
     more = ("--model.hidden", "8", "--train.epochs", "1", "--train.rows", "8", "--train.threads", "1")
-    vectors = ("--model.vectors", home / "vectors", "--model.freeze", "--run-dir", tmp_path / "run")
+    vectors = ("--model.vectors", home / "vectors", "--model.frozen", "--run-dir", tmp_path / "run")
     assert cli([*map(str, (*words, *more, *vectors))]) == 0
     said = capsys.readouterr().err
     assert re.search(r"vectors: vectors for \d+ of \d+ words of the vocabulary", said)
     options = describe(tmp_path / "run")["options"]
-    assert (options["model.vectors"], options["model.freeze"]) == (str(home / "vectors"), True)
+    assert (options["model.vectors"], options["model.frozen"]) == (str(home / "vectors"), True)
     assert (options["model.embedding"], options["model.tied"]) == (SIZE, False)
     assert cli(["doctor", str(tmp_path / "run")]) in (0, 3)  # an epoch of so few words may have its faults
     assert "frozen" not in capsys.readouterr().out

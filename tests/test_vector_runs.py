@@ -119,8 +119,9 @@ def test_a_run_holds_what_it_was_told_what_happened_and_the_vectors(home: Path) 
     assert task.load_config(run) == config(home)
     assert len(run.checkpoints()) == 1
     events = run.events()
-    assert [event["event"] for event in events] == ["start", "report", "stop"]
-    assert events[1]["words"] == 2 * events[0]["text"]
+    assert [event["event"] for event in events] == ["start", "report", "report", "stop"]
+    assert [event["words"] for event in events[1:3]] == [events[0]["text"]] * 2
+    assert task.last_loss(run) == events[2]["loss"] < events[1]["loss"]
     vectors = Vectors.load(run.path / "vectors")
     assert len(vectors) == events[0]["words"]
     assert vectors.counts is not None
@@ -133,7 +134,9 @@ def test_train_prints_what_came_out(ostinato: Any, home: Path, tmp_path: Path) -
     words = ("vectors", "train", "--text", home / "text.txt", *SMALL)
     answer = ostinato(*words, "--run-dir", tmp_path / "a")
     assert answer.code == 0
-    assert re.fullmatch(r"[\d,]+ words, 12 dimensions, \d+\.\d s, \d\.\d{4} nats a pair at the end\n", answer.out)
+    assert re.fullmatch(
+        r"[\d,]+ words, 12 dimensions, \d+\.\d s, \d\.\d{4} nats a pair in the last epoch\n", answer.out
+    )
     assert f"ostinato vectors neighbors {tmp_path / 'a'}" in answer.err
     answer = ostinato(*words, "--run-dir", tmp_path / "b", "--json", "-q")
     assert answer.err == ""
@@ -172,6 +175,16 @@ def test_progress_is_plain_lines_where_no_terminal_is(
     assert ostinato(*words, tmp_path / "b", "-q").err == ""
 
 
+def test_a_full_softmax_reports_after_few_words_and_threads_say_that_they_share(home: Path, tmp_path: Path) -> None:
+    notes: list[str] = []
+    reports: list[Progress] = []
+    chosen = config(home, loss="softmax", threads=2, epochs=1)
+    run = task.train(chosen, tmp_path / "run", Watching(reports.append, notes.append))
+    assert any("Hogwild" in note for note in notes)
+    first = next(report for report in reports if report.label == "train")
+    assert first.tokens < 0.2 * run.events()[0]["text"]
+
+
 KINDS: list[dict[str, Any]] = [
     {},
     {"model": "cbow-mean", "loss": "hierarchical-softmax"},
@@ -198,6 +211,7 @@ def test_ctrl_c_saves_and_resume_gives_the_bits_of_an_uninterrupted_run(
     assert not (done.path / "data").exists()
     reports = [event for event in done.events() if event["event"] == "report"]
     assert sum(report["words"] for report in reports) == 2 * done.events()[0]["text"]
+    assert task.last_loss(done) == pytest.approx(task.last_loss(whole), rel=1e-9)
     stops = [event["seconds"] for event in done.events() if event["event"] == "stop"]
     assert stops == sorted(stops)
     assert len(stops) == 3
@@ -241,7 +255,7 @@ def test_a_process_that_is_stopped_or_killed_is_gone_on_with_to_the_same_bits(
     process.kill()
     process.communicate(timeout=60)
     assert not (killed / "vectors").exists()
-    assert RunDir.open(killed, VECTORS).ending() == ("", 0)
+    assert RunDir.open(killed, VECTORS).ending()[0] == ""
     for run in (stopped, killed):
         answer = ostinato("resume", run, "--json")
         assert answer.code == 0, answer.err

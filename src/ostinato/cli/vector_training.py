@@ -69,16 +69,16 @@ def train(
 def finish(run: RunDir, json: bool) -> None:
     """Say what came out of training."""
     from ostinato.embed.vectors import Vectors
+    from ostinato.tasks.vectors import last_loss
 
-    vectors = Vectors.load(run.path / "vectors")
-    last = [event for event in run.events() if event["event"] == "report"][-1]
+    vectors, loss = Vectors.load(run.path / "vectors"), last_loss(run)
     seconds = run.training_seconds()
     if json:
-        about = {"words": len(vectors), "dimensions": vectors.dimensions, "loss": last["loss"], "seconds": seconds}
+        about = {"words": len(vectors), "dimensions": vectors.dimensions, "loss": loss, "seconds": seconds}
         show_json({"run": str(run), **about, "fingerprint": vectors.fingerprint})
     else:
-        loss = "" if last["loss"] is None else f", {last['loss']:.4f} nats a pair at the end"
-        print(f"{count(len(vectors))} words, {vectors.dimensions} dimensions, {duration(seconds)}{loss}")
+        told = "" if loss is None else f", {loss:.4f} nats a pair in the last epoch"
+        print(f"{count(len(vectors))} words, {vectors.dimensions} dimensions, {duration(seconds)}{told}")
     say(f"{run} is ready. Next: `ostinato vectors neighbors {run} WORD`, `ostinato vectors evaluate {run} FILE`.")
 
 

@@ -208,6 +208,8 @@ def similarity(vectors: Path, words: Words, /, *, which: Which = "input", json: 
     if len(words) == 2:
         show_pair(words[0], words[1], float(asked.similarity([(words[0], words[1])])[0]), json)
         return
+    if words[0] != "-" and not Path(words[0]).exists() and asked.get(words[0]) is not None:
+        raise ConfigError(f"{words[0]} is a word and no file; name a second word")
     for left, right in read_pairs(words[0]):
         missing = [word for word in (left, right) if asked.get(word) is None]
         if missing:

@@ -121,7 +121,11 @@ def pairs_in(name: str, lines: Sequence[Numbered]) -> Pairs:
         pairs.append((fields[0], fields[1]))
         scores.append(score)
     if not pairs:
-        raise DataError(f"{name}: there are no pairs of words in it")
+        number, line = lines[0]
+        raise DataError(
+            f"{name}:{number}: two words and a score are expected, got {line!r}, and no other line is there; "
+            "a first line without a number is a header"
+        )
     return Pairs(name, tuple(pairs), np.array(scores))
 
 

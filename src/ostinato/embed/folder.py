@@ -157,7 +157,9 @@ def read_array(path: Path, shape: tuple[int, int]) -> NDArray[Any]:
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
-        raise FormatError(f"{path}: missing; these vectors were saved without it, or it must be restored") from None
+        raise FormatError(
+            f"{path}: missing; these vectors were saved without it (a tree leaves none), or it must be restored"
+        ) from None
     except (ValueError, EOFError, OSError, SyntaxError) as fault:
         raise FormatError(f"{path}: damaged or cut short ({fault}); restore it or train again") from None
     if not isinstance(array, np.ndarray) or array.dtype not in KINDS:

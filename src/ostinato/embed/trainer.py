@@ -22,6 +22,9 @@ from ostinato.embed.options import VectorOptions
 CHUNK = 1 << 15
 """Words that a thread trains on between two looks at the learning rate."""
 
+WHOLE, LEAST = 1 << 20, 64
+"""With full softmax each word costs an output for every word known: outputs between two looks, and words at least."""
+
 LEG = 0.5
 """Seconds, about, after which all threads meet."""
 
@@ -69,7 +72,8 @@ class Trainer:
         self._objective = Objective(options, corpus.lexicon, matrices)
         self._workers = [self._objective.for_thread(thread) for thread in range(threads)]
         self._copies = self._objective.copies()
-        self._bounds = corpus.chunks(CHUNK)
+        full = options.loss == "softmax"
+        self._bounds = corpus.chunks(max(LEAST, WHOLE // len(corpus.lexicon)) if full else CHUNK)
         self._largest = int(np.diff(self._bounds).max(initial=0))
         self._buffers = [np.empty(self._largest, np.int32) for _ in range(threads)]
         self.step = 0

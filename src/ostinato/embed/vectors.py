@@ -20,7 +20,7 @@ from ostinato.core.errors import ConfigError, DataError, ShapeError
 from ostinato.core.registry import nearest
 from ostinato.embed import nearest as engine
 from ostinato.embed.analogies import Method, scorer, solve
-from ostinato.embed.folder import KINDS, Folder, Which, fingerprint, read_folder, write_folder
+from ostinato.embed.folder import KINDS, Folder, Which, fingerprint, folder_in, read_folder, write_folder
 from ostinato.embed.nearest import Best, Floats, Places
 
 if TYPE_CHECKING:
@@ -318,13 +318,13 @@ class Vectors:
 
     @classmethod
     def load(cls, folder: str | Path, which: Which = "input") -> Vectors:
-        """The vectors that `save` wrote, memory-mapped; "mean" of both matrices is made in memory.
+        """The vectors that `save` wrote, or those of a run, memory-mapped; "mean" of both matrices is made in memory.
 
         Raises FormatError, naming the file, for what is missing, damaged, cut short or newer.
         """
         from ostinato.core.errors import FormatError
 
-        found = read_folder(Path(folder), which)
+        found = read_folder(folder_in(Path(folder)) or Path(folder), which)
         try:
             return cls(found.words, found.array, found.counts, found.subwords, found.subword_array)
         except (DataError, ShapeError) as fault:
@@ -338,6 +338,8 @@ def sides(query: Query) -> tuple[Sequence[str], Sequence[str]]:
     if not isinstance(query, tuple) or len(query) != 2:
         raise ConfigError(f"a query is a word or a pair (words to go towards, words to go away from), got {query!r}")
     plus, minus = ((side,) if isinstance(side, str) else tuple(side) for side in query)
+    if not plus and not minus:
+        raise ConfigError("a query of no words has no direction; name at least one")
     return plus, minus
 
 

@@ -26,6 +26,8 @@ WRITTEN = 1 << 20
 """Bytes that are written together."""
 PAD = 16
 """Bytes more than their content that kernels want."""
+SURE = 4
+"""Words in a row that end where a line feed follows their vector; without line feeds that is no accident."""
 
 DAMAGED = "the file is damaged, or a word before holds a blank, which this format cannot tell; make the file again"
 
@@ -73,14 +75,23 @@ class Records:
         self.data = b"".join(parts)
 
     def _is_fed(self) -> bool:
-        """Whether a line feed follows the first vector."""
-        from ostinato.kernels.vector_files import LONGEST_WORD
+        """Whether line feeds follow the vectors: the first one, or those of the first few words, which end there.
 
-        while len(self.data) < LONGEST_WORD + self.width + 2 and not self.ended:
+        A blank inside the first word hides its own.
+        """
+        from ostinato.kernels import vector_files as kernel
+
+        few = min(self.rows, SURE)
+        while len(self.data) < few * (kernel.LONGEST_WORD + self.width + 2) and not self.ended:
             self._more()
         begin = len(self.data) - len(self.data.lstrip(b"\n"))
         after = self.data.find(b" ", begin) + 1 + self.width
-        return self.data[after : after + 1] == b"\n"
+        if self.data[after : after + 1] == b"\n":
+            return True
+        values, places = np.empty((few, self.width), np.uint8), np.empty((few, 2), np.int64)
+        words, cursor = np.empty(len(self.data) + PAD, np.uint8), np.zeros(5, np.int64)
+        kernel.read_records(np.frombuffer(self.data, np.uint8), values, words, places, True, self.ended, cursor)
+        return few > 0 and bool(cursor[kernel.ROWS] == few)
 
     def read(self, teller: Teller) -> Gathered:
         """All words and rows."""

@@ -23,7 +23,7 @@ KINDS: dict[str, type[Any]] = {
 }
 """The options of every kind of model."""
 
-BEGINNING = ("vectors", "freeze")
+BEGINNING = ("vectors", "frozen")
 """Options of what a network begins with, which do not belong to the network itself."""
 
 Kind = Literal[
@@ -68,11 +68,11 @@ class ModelOptions:
     embedding: int | None = None
     """recurrent (as hidden), nplm (64): size of the word vectors."""
     tied: bool | None = None
-    """recurrent (true, with freeze false): the output layer uses the word vectors."""
+    """recurrent (true, with frozen false): the output layer uses the word vectors."""
     vectors: str | None = None
     """recurrent, nplm: word vectors that the embedding begins with, a run, folder or file as in `ostinato vectors`; it
     has their size."""
-    freeze: bool | None = None
+    frozen: bool | None = None
     """recurrent, nplm (false): training leaves the vectors of `vectors` as they are; words without one do learn."""
     head: HeadOptions = field(default_factory=HeadOptions)
     dropout: float | None = None
@@ -127,20 +127,20 @@ class ModelOptions:
         if self.bidirectional:
             raise ConfigError(f"model.bidirectional: {BIDIRECTIONAL}")
         self._check_vectors()
-        if self.freeze and "tied" in known:
+        if self.frozen and "tied" in known:
             given["tied"] = False
         return build(kind, given, "model")
 
     def _check_vectors(self) -> None:
-        """Raise ConfigError if `vectors` or `freeze` cannot be."""
+        """Raise ConfigError if `vectors` or `frozen` cannot be."""
         for name in BEGINNING:
             if getattr(self, name) and self.kind not in NEURAL:
                 raise ConfigError(f"model.{name} does not apply to {self.kind}; it is for {', '.join(NEURAL)}")
-        if self.freeze and self.vectors is None:
-            raise ConfigError("model.freeze holds what model.vectors gives: name vectors, or leave it out")
-        if self.freeze and self.tied:
+        if self.frozen and self.vectors is None:
+            raise ConfigError("model.frozen holds what model.vectors gives: name vectors, or leave it out")
+        if self.frozen and self.tied:
             raise ConfigError(
-                "model.freeze would hold the output layer too, since model.tied makes it of the word vectors; "
+                "model.frozen would hold the output layer too, since model.tied makes it of the word vectors; "
                 "leave out one of them"
             )
 

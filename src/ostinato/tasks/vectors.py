@@ -148,6 +148,11 @@ def _benchmarks_left(config: Config, watching: Watching) -> Benchmarks:
 def _continue(run: RunDir, config: Config, watching: Watching, benchmarks: Benchmarks) -> RunDir:
     with run.lock(), open_corpus(run.path / "data") as corpus:
         trainer = _trainer(run, config, corpus)
+        if trainer.threads > 1:
+            watching.note(
+                f"{trainer.threads} threads write to the same vectors without locks (Hogwild), so another run gives "
+                "slightly other ones; --threads 1 gives the same again, bit for bit"
+            )
         asked = Event()
         with stopping(asked.set, several=False):
             _loop(run, config, trainer, watching, benchmarks, asked)
@@ -191,9 +196,13 @@ def _loop(
     earlier = run.training_seconds() or 0.0
     pending: list[Report] = []
 
-    def stop(reason: str) -> None:
+    def tell() -> None:
         if pending:
             run.log({"event": "report", **_summed(pending)})
+            pending.clear()
+
+    def stop(reason: str) -> None:
+        tell()
         seconds = earlier + time.monotonic() - begun
         run.log({"event": "stop", "step": trainer.step, "reason": reason, "seconds": seconds})
 
@@ -204,13 +213,14 @@ def _loop(
             pending.append(report)
             watching.watch(progress_of(report))
             now, last = time.monotonic(), report.step == report.steps
-            if now - logged >= LOGGED:
-                run.log({"event": "report", **_summed(pending)})
-                pending, logged = [], now
+            saving = now - saved >= CHECKPOINT and not last
+            if now - logged >= LOGGED or saving or report.step % trainer.chunks == 0:  # none is of two epochs
+                tell()
+                logged = now
             if benchmarks and (now - scored >= config.checks.every or last):
                 _score(run, config, trainer, benchmarks, watching)
                 scored = time.monotonic()
-            if now - saved >= CHECKPOINT and not last:
+            if saving:
                 _save(run, config, trainer)
                 saved = time.monotonic()
     except DivergedError as fault:
@@ -222,6 +232,14 @@ def _loop(
     stop("epochs" if done else "interrupted")
     if not done:
         raise Interrupted(f"stopped at {trainer.step / trainer.steps:.0%} and saved; `ostinato resume {run}` goes on")
+
+
+def last_loss(run: RunDir) -> float | None:
+    """The loss over the whole last epoch so far, nats a pair; None before there is one."""
+    reports = [event for event in run.events() if event["event"] == "report" and event["pairs"]]
+    last = [event for event in reports if event["epoch"] == reports[-1]["epoch"]]
+    pairs = sum(event["pairs"] for event in last)
+    return sum(event["loss"] * event["pairs"] for event in last) / pairs if pairs else None
 
 
 def _summed(reports: Sequence[Report]) -> dict[str, Any]:

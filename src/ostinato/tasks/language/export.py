@@ -128,8 +128,8 @@ def stream_model(loaded: Loaded) -> StreamModel:
 
 REASONS = {
     "ngram": "an n-gram model steps without torch as it is; `ostinato stream` and all else read its file",
-    "mixture": "a mixture is several models; export its members one by one and give the files to `ostinato mix`, with the "
-    "run directory of one of them for the text",
+    "mixture": "a mixture is several models; export its members one by one and give the files to `ostinato mix`, with "
+    "the run directory of one of them for the text",
 }
 """Why a model of some kinds is not exported."""
 

@@ -47,7 +47,7 @@ def options_of(config: Config) -> dict[str, Any]:
     """Every option that had an effect, under its dotted key, with the defaults of the model's kind filled in."""
     model = {"model.kind": config.model.kind} | flatten(config.model.resolve(), "model.")
     if config.model.vectors:
-        model |= {"model.vectors": config.model.vectors, "model.freeze": bool(config.model.freeze)}
+        model |= {"model.vectors": config.model.vectors, "model.frozen": bool(config.model.frozen)}
     train = {} if config.model.kind == "ngram" else flatten(config.train, "train.")
     return flatten(config.data, "data.") | model | train
 

@@ -166,7 +166,7 @@ def train_network(
     warnings.filterwarnings("ignore", "RNN module weights are not part")  # cuDNN copies them, which is little work
     network = make_network(config, corpus)
     if config.model.vectors:
-        Known.load(run.path / "data").put_into(network, bool(config.model.freeze))
+        Known.load(run.path / "data").put_into(network, bool(config.model.frozen))
     learner = LanguageLearner(network, corpus, config)
     board = run.path / "tensorboard" if tensorboard else None
     Trainer(learner, run, config.train, watch, warn, board, plain, ranks).fit()
