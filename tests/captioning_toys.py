@@ -57,7 +57,7 @@ def config(
     train: str, data: dict[str, Any] | None = None, model: dict[str, Any] | None = None, **options: Any
 ) -> Config:
     """A small network, a few epochs."""
-    from ostinato.nn.captioner_options import CaptionerOptions
+    from ostinato.tasks.captioning.options import ModelOptions
 
     small = {"kind": "gru", "hidden": 24, "embedding": 16, "size": 24, "dropout": 0.0}
     encoder = {"channels": (8,)} if (model or {}).get("encoder", "convolutional") == "convolutional" else {}
@@ -65,7 +65,7 @@ def config(
     search = {key: options.pop(key) for key in ("beam", "length_penalty") if key in options}
     return Config(
         DataOptions(**{"train": (train,), **(data or {})}),
-        CaptionerOptions(**{**small, **encoder, **(model or {})}),
+        ModelOptions(**{**small, **encoder, **(model or {})}),
         TrainOptions(**{**quick, **options}),
         SearchOptions(**{"beam": 3, **search}),
     )

@@ -11,7 +11,7 @@ import tomllib
 import typing
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -128,3 +128,8 @@ def _toml_value(value: Any) -> str:
         return "[" + ", ".join(_toml_value(item) for item in value) + "]"
     text = str(value).replace("\\", "\\\\").replace('"', '\\"')
     return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08X}" for c in text) + '"'
+
+
+def narrowed(kind: type[Options], options: Any) -> Options:
+    """The options of `kind` among those of a dataclass that derives from it."""
+    return kind(**{field.name: getattr(options, field.name) for field in dataclasses.fields(cast(Any, kind))})

@@ -15,13 +15,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ostinato.core.errors import ConfigError, FormatError, MismatchError
+from ostinato.core.errors import ConfigError, DataError, FormatError, MismatchError
+from ostinato.core.progress import Watch
+from ostinato.core.vocabulary import Vocabulary
 from ostinato.nn.lm import NeuralLM
 from ostinato.nn.networks import RecurrentNetwork
 from ostinato.nn.unroll import Stack
 from ostinato.runs import load_arrays, save_arrays
 from ostinato.tasks.language.load import Loaded, load
 from ostinato.tasks.stacks import structure
+from ostinato.tasks.words import begin_with, open_vectors
 from ostinato.train.checkpoint import as_array
 
 FILE = "start.safetensors"
@@ -109,3 +112,40 @@ def copy_into(network: nn.Module, arrays: Arrays, source: str) -> None:
                 "start from one layer only, and the options of the layers must be those of the language model"
             )
         own[name].copy_(torch.from_numpy(np.array(array)))
+
+
+def keep_words(
+    folder: Path, sides: Mapping[str, tuple[str | None, Vocabulary]], embedding: int, seed: int, watch: Watch
+) -> list[str]:
+    """Keep the rows that word vectors give the tables of a network; how much each side knows of its words.
+
+    sides: by the name of the parameter, where its vectors are (None: it is drawn) and the vocabulary whose ids it has.
+    embedding: the size it must have. Raises ConfigError for vectors of another, DataError for ones that know no word.
+    """
+    arrays, sources, notes = {}, [], []
+    for name, (path, vocabulary) in sides.items():
+        if path is None:
+            continue
+        vectors = open_vectors(path, watch)
+        if vectors.dimensions != embedding:
+            raise ConfigError(
+                f"{path}: vectors of {vectors.dimensions} numbers, and model.embedding is {embedding}; set it to "
+                f"{vectors.dimensions}"
+            )
+        beginning = begin_with(vectors, vocabulary, path, seed)
+        if not beginning.found:
+            raise DataError(f"{beginning}; give vectors of its language, and a tokeniser that cuts as theirs did")
+        arrays[name] = beginning.rows
+        sources.append(path)
+        notes.append(str(beginning))
+    if arrays:
+        keep(folder, arrays, " and ".join(sources), {})
+    return notes
+
+
+def begin_words(network: nn.Module, folder: Path, frozen: bool) -> None:
+    """Let a network begin with what `keep_words` kept, if anything; frozen: training leaves it as it is."""
+    arrays, source, _ = kept(folder)
+    copy_into(network, arrays, source)
+    for name in arrays:
+        network.get_parameter(name).requires_grad_(not frozen)

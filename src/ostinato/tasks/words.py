@@ -43,9 +43,14 @@ class WordOptions:
     def _has_words(self) -> Self:
         if self.more_words and not self.vectors:
             raise ValueError("more_words are words of vectors; give vectors or leave more_words out")
-        if self.frozen and not (self.vectors or getattr(self, "from_run", None)):
-            raise ValueError("frozen holds word vectors that were trained before, and there are none; leave it out")
+        check_frozen(self.frozen, self.vectors or getattr(self, "from_run", None))
         return self
+
+
+def check_frozen(frozen: bool, begins_with: str | None) -> None:
+    """Raise ValueError where nothing is there to be frozen."""
+    if frozen and not begins_with:
+        raise ValueError("frozen holds word vectors that were trained before, and there are none; leave it out")
 
 
 @plain_dataclass(frozen=True)

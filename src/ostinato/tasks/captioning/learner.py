@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from ostinato.tasks.captioning.encoding import Encoded
 from ostinato.tasks.captioning.measures import measured
 from ostinato.tasks.captioning.options import Config
 from ostinato.tasks.learning import TaskBatches, TaskLearner
+from ostinato.tasks.starting import begin_words
 from ostinato.tasks.translation.answers import Asking
 from ostinato.tasks.translation.learner import counts_of, unigram_nats
 from ostinato.tasks.translation.measures import NAMES
@@ -85,10 +87,14 @@ def loss_of(captioner: Captioner, encoded: Encoded, rows: int) -> float:
     return nats / max(1, int(lengths.sum()))
 
 
-def new_network(config: Config, corpus: Corpus, train: Encoded) -> CaptionNetwork:
-    """The network of a configuration on its device, drawn with its seed, for the channels of the training data."""
+def new_network(config: Config, corpus: Corpus, train: Encoded, folder: Path) -> CaptionNetwork:
+    """The network of a configuration on its device, drawn with its seed, for the channels of the training data.
+
+    folder: the data of the run, with the word vectors that it begins with, if there are some.
+    """
     torch.manual_seed(config.train.seed)
-    network = make_network(corpus, config.model, counts_of(train.targets, corpus.target.vocabulary.outputs))
+    network = make_network(corpus, config.model.network, counts_of(train.targets, corpus.target.vocabulary.outputs))
+    begin_words(network, folder, config.model.frozen)
     mean, deviation = moments(corpus.parts["train"])
     network.encoder.standardise(torch.from_numpy(mean).float(), torch.from_numpy(deviation).float())
     return network.to(device_of(config.train))

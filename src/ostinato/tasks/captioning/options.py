@@ -9,9 +9,10 @@ from annotated_types import Ge, Le
 from pydantic import model_validator
 from pydantic.dataclasses import dataclass
 
-from ostinato.core.config import STRICT
+from ostinato.core.config import STRICT, narrowed
 from ostinato.nn.captioner_options import CaptionerOptions
 from ostinato.tasks.splitting import SplitOptions
+from ostinato.tasks.words import check_frozen
 from ostinato.text.options import TokeniserName
 from ostinato.train.options import Count, TaskTrainOptions
 
@@ -59,6 +60,30 @@ class DataOptions(SplitOptions):
 
 
 @dataclass(frozen=True, config=STRICT)
+class ModelOptions(CaptionerOptions):
+    """The network, and what it knows of words before it is trained."""
+
+    vectors: str | None = None
+    """Word vectors that the words of captions begin with: a run of `ostinato vectors train`, a folder of ours,
+    word2vec's, GloVe's or fastText's files, of model.embedding numbers."""
+    frozen: bool = False
+    """Leave the word vectors as they begin (with tied false)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_frozen(self.frozen, self.vectors)
+        if self.frozen and self.tied:
+            raise ValueError(
+                "frozen would hold the output layer too, which tied makes of the word vectors; leave one out"
+            )
+
+    @property
+    def network(self) -> CaptionerOptions:
+        """The network's own options."""
+        return narrowed(CaptionerOptions, self)
+
+
+@dataclass(frozen=True, config=STRICT)
 class TrainOptions(TaskTrainOptions):
     """How a captioner is trained; tokens and longest count pieces of captions."""
 
@@ -88,6 +113,6 @@ class Config:
     """Everything the training of a captioner is told."""
 
     data: DataOptions = field(default_factory=DataOptions)
-    model: CaptionerOptions = field(default_factory=CaptionerOptions)
+    model: ModelOptions = field(default_factory=ModelOptions)
     train: TrainOptions = field(default_factory=TrainOptions)
     search: SearchOptions = field(default_factory=SearchOptions)

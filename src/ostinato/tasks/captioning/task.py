@@ -15,6 +15,7 @@ from ostinato.tasks.captioning.learner import CaptionLearner, new_network
 from ostinato.tasks.captioning.options import Config
 from ostinato.tasks.captioning.predict import CaptionPredictor
 from ostinato.tasks.captioning.predict import load as load_predictor
+from ostinato.tasks.starting import keep_words
 
 
 class Captioning:
@@ -29,18 +30,20 @@ class Captioning:
                 "set it to exact"
             )
         corpus.save(folder)
+        begun = {"decoder.embedding.weight": (config.model.vectors, corpus.target.vocabulary)}
+        notes = keep_words(folder, begun, config.model.embedding, config.train.seed, watch)
         learner = self.learner(config, folder)  # what does not fit is found before the run is made
         if not len(learner.batches(0)):
             raise DataError(
                 f"{corpus.names['train']}: every caption has more than train.longest {config.train.longest} pieces"
             )
-        return notes_on(corpus, config, int((learner.lengths > config.train.longest).sum()))
+        return [*notes_on(corpus, config, int((learner.lengths > config.train.longest).sum())), *notes]
 
     def learner(self, config: Config, folder: Path) -> CaptionLearner:
         """What the loop trains."""
         corpus = Corpus.open(folder, ("train", "valid"))
         train = Encoded(corpus.parts["train"], corpus.target)
-        return CaptionLearner(corpus, new_network(config, corpus, train), config, train)
+        return CaptionLearner(corpus, new_network(config, corpus, train, folder), config, train)
 
     def load(self, run: RunDir) -> CaptionPredictor:
         """The best model of a run."""

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from ostinato.core.errors import ConfigError
 from ostinato.core.files import atomic_path
-from ostinato.nn.captioner_options import CaptionerOptions
-from ostinato.tasks.captioning.options import Config, DataOptions, TrainOptions
+from ostinato.tasks.captioning.options import Config, DataOptions, ModelOptions, TrainOptions
 from ostinato.tasks.demos.prepared import Prepared
 
 NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
@@ -49,7 +48,7 @@ def digits(folder: Path, share: float = 1.0) -> Prepared:
     files = {part: pictures.save(folder / f"{part}.npz") for part, pictures in made.items()}
     asked = Pictures(made["test"].images[:5], made["test"].captions[:5]).save(folder / "asked.npz")
     data = DataOptions(**{part: (path,) for part, path in files.items()})  # type: ignore[arg-type]
-    model = CaptionerOptions(kind="gru", embedding=64, hidden=128, label_smoothing=0.1)
+    model = ModelOptions(kind="gru", embedding=64, hidden=128, label_smoothing=0.1)
     train = TrainOptions(epochs=5, rows=64, learning_rate=0.002, weight_decay=0.01, warmup=50, measure="exact")
     given = tuple(f"a picture of {caption}" for caption in made["test"].captions[:5].tolist())
     return Prepared("captioning", Config(data, model, train), asked, given, look="1")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from ostinato.nn.encoder_decoder import EncoderDecoder
 from ostinato.nn.lm import evaluating
 from ostinato.nn.translator import Translator
 from ostinato.tasks.learning import TaskBatch, TaskBatches, TaskLearner
+from ostinato.tasks.starting import begin_words
 from ostinato.tasks.translation.answers import Asking, answers_of, description, make_network
 from ostinato.tasks.translation.data import Corpus
 from ostinato.tasks.translation.encoding import Encoded, batches_by_source
@@ -133,8 +135,14 @@ def unigram_nats(counts: Places) -> float:
     return float(-(shares * np.log(shares)).sum())
 
 
-def new_network(config: Config, corpus: Corpus, train: Encoded) -> EncoderDecoder:
-    """The network of a configuration on its device, drawn with its seed."""
+def new_network(config: Config, corpus: Corpus, train: Encoded, folder: Path | None = None) -> EncoderDecoder:
+    """The network of a configuration on its device, drawn with its seed.
+
+    folder: the data of a run, with the word vectors that it begins with, if there are some.
+    """
     torch.manual_seed(config.train.seed)
     counts = counts_of(train.targets, corpus.target.vocabulary.outputs)
-    return make_network(corpus, config.model.network, counts).to(device_of(config.train))
+    network = make_network(corpus, config.model.network, counts)
+    if folder is not None:
+        begin_words(network, folder, config.model.frozen)
+    return network.to(device_of(config.train))

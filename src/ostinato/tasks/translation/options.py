@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import field
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from annotated_types import Ge, Le
 from pydantic import model_validator
 from pydantic.dataclasses import dataclass
 
-from ostinato.core.config import STRICT, build
+from ostinato.core.config import STRICT, narrowed
 from ostinato.nn.encoder_decoder_options import EncoderDecoderOptions
 from ostinato.nn.options import Share
 from ostinato.tasks.splitting import SplitOptions
+from ostinato.tasks.words import check_frozen
 from ostinato.text.options import TokeniserName
 from ostinato.train.options import Count, TaskTrainOptions
 
@@ -101,23 +101,30 @@ class ModelOptions(EncoderDecoderOptions):
 
     copy_unknown: bool = False
     """Where it answers with the unknown word, take the source's word that attention looks at most [Luong2015b]."""
+    vectors: str | None = None
+    """Word vectors that the source's words begin with: a run of `ostinato vectors train`, a folder of ours, word2vec's,
+    GloVe's or fastText's files, of model.embedding numbers; for pieces that are words."""
+    target_vectors: str | None = None
+    """The same for the target's words."""
+    frozen: bool = False
+    """Leave the word vectors as they begin."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.shared and self.target_vectors:
+            raise ValueError("with shared, vectors are those of both sides; leave target_vectors out")
+        check_frozen(self.frozen, self.vectors or self.target_vectors)
+        if self.frozen and self.tied and (self.target_vectors or self.shared):
+            raise ValueError(
+                "frozen would hold the output layer too, which tied makes of the word vectors; leave one out"
+            )
         if self.copy_unknown and self.attention == "none":
             raise ValueError("copy_unknown takes the word that attention looks at, and there is none; leave one out")
 
     @property
     def network(self) -> EncoderDecoderOptions:
         """The network's own options."""
-        names = [field.name for field in dataclasses.fields(EncoderDecoderOptions)]
-        made = build(EncoderDecoderOptions, {name: _plain(getattr(self, name)) for name in names}, "model")
-        assert isinstance(made, EncoderDecoderOptions)
-        return made
-
-
-def _plain(value: Any) -> Any:
-    return dataclasses.asdict(value) if dataclasses.is_dataclass(value) and not isinstance(value, type) else value
+        return narrowed(EncoderDecoderOptions, self)
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -9,6 +9,7 @@ from ostinato.core.config import build, read_toml
 from ostinato.core.errors import DataError
 from ostinato.core.progress import Watch
 from ostinato.runs import RunDir
+from ostinato.tasks.starting import keep_words
 from ostinato.tasks.translation.data import Corpus, made_corpus, notes_on
 from ostinato.tasks.translation.encoding import Encoded
 from ostinato.tasks.translation.learner import TranslationLearner, new_network
@@ -24,6 +25,10 @@ class Translation:
         """Read, check and share out the pairs; notes on them."""
         corpus, notes = made_corpus(config.data, watch)
         corpus.save(folder)
+        model, sides = config.model, (corpus.source.vocabulary, corpus.target.vocabulary)
+        begun = {"encoder.embedding.weight": (model.vectors, sides[0])}
+        begun["decoder.embedding.weight"] = model.target_vectors, sides[1]
+        notes = [*notes, *keep_words(folder, begun, model.embedding, config.train.seed, watch)]
         learner = self.learner(config, folder)  # what does not fit is found before the run is made
         if not len(learner.batches(0)):
             raise DataError(
@@ -37,7 +42,7 @@ class Translation:
         """What the loop trains."""
         corpus = Corpus.open(folder, ("train", "valid"))
         train = Encoded(corpus, corpus.parts["train"])
-        return TranslationLearner(corpus, new_network(config, corpus, train), config, train)
+        return TranslationLearner(corpus, new_network(config, corpus, train, folder), config, train)
 
     def load(self, run: RunDir) -> TranslationPredictor:
         """The best model of a run."""
