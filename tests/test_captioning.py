@@ -257,6 +257,17 @@ def test_a_configuration_trains_on_the_command_line(tmp_path: Path, capsys: pyte
     assert json.loads(lines[4])["picture"] == "t.npz:5"
 
 
+def test_files_of_pictures_are_read_in_grey_where_training_pictures_were(tmp_path: Path) -> None:
+    images, captions = squares(60)
+    grey = images[..., 0]
+    run = trained(config(save(tmp_path / "t.npz", images=grey, captions=captions), epochs=1), tmp_path / "run")
+    for number in range(3):
+        Image.fromarray(grey[number]).save(tmp_path / f"{number}.png")
+    some = save(tmp_path / "some.npz", images=grey[:3])
+    for number, line in enumerate(answers(run, some)):
+        assert answers(run, str(tmp_path / f"{number}.png")) == [f"{tmp_path / f'{number}.png'}\t{line}"]
+
+
 def test_features_in_a_grid_know_their_layout(tmp_path: Path) -> None:
     found = regions(80)
     grid = found["features"].reshape(80, 2, 2, 6)

@@ -14,12 +14,14 @@ import pytest
 import torch
 
 from classification_toys import config, examples, write
+from ostinato.cli import app
+from ostinato.cli.tasks import show_report
 from ostinato.core.errors import ConfigError, DataError, FormatError, MismatchError, OstinatoError
 from ostinato.core.progress import unwatched
 from ostinato.core.vocabulary import Vocabulary
 from ostinato.embed.subwords import Subwords
 from ostinato.runs import TASK, RunDir
-from ostinato.tasks import working
+from ostinato.tasks import inspect, working
 from ostinato.tasks.classification.data import Corpus, Labelled
 from ostinato.tasks.classification.encoding import Encoder
 from ostinato.tasks.classification.options import Config, ModelOptions
@@ -201,6 +203,26 @@ def test_the_ngrams_of_a_word_are_those_that_the_word_vectors_have() -> None:
 def test_a_bidirectional_network_is_refused_online(run: RunDir) -> None:
     with pytest.raises(ConfigError, match="reads from the end too"):
         loaded(run).predict("-", PredictOptions(online=True))
+
+
+@pytest.mark.parametrize("name", ["nbest", "rows", "tokens"])
+def test_numbers_below_one_are_refused(name: str) -> None:
+    for number in (0, -3):
+        with pytest.raises(ConfigError, match=f"--{name} {number}: it must be at least 1"):
+            PredictOptions(**{name: number})  # type: ignore[arg-type]
+
+
+def test_a_run_is_shown_and_diagnosed_like_one_of_a_language_model(run: RunDir, tmp_path: Path) -> None:
+    report = working.load(run.path).evaluate((str(write(tmp_path / "test", examples(40, seed=5))),), unwatched)
+    assert report.tables[0].rows[1][0] == "macro F1"
+    show_report(run, report, json=True)
+    facts = inspect.describe(run)
+    assert facts["model"]["kind"] == "classification"
+    assert facts["options"]["model.hidden"] == 12
+    assert facts["training"]["step"] == run.events()[-1]["step"]
+    assert facts["score"]["value"] == report.value
+    assert app.run(["show", str(run)]) == app.run(["show", str(run), "--json"]) == 0
+    assert app.run(["doctor", str(run)]) in (0, 3)
 
 
 def test_options_without_meaning_are_refused(run: RunDir, online: RunDir) -> None:

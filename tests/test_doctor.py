@@ -349,6 +349,14 @@ def test_dead_units_are_a_warning_and_a_dead_layer_a_fault() -> None:
         assert f"{share:.0%} of the hidden units of layer 2" in found.finding
 
 
+def test_parameters_that_an_option_holds_are_no_fault() -> None:
+    """Neither by their name in the start event nor by the gradient that they never have."""
+    held = {**start(), "held": ["embedding"]}
+    silent = probed(gradients={"embedding": 0.0, "hidden": 0.3})
+    assert not diagnose([held, *reports(*FALLING), silent])
+    assert "frozen-parameters" not in [found.name for found in diagnose([held, *reports(6.9, 6.9, 6.9), silent])]
+
+
 def test_frozen_parameters_are_named() -> None:
     found = only([start(frozen=["embedding", "hidden"]), *reports(*FALLING), probed()])
     assert (found.name, found.severity, found.evidence["count"]) == ("frozen-parameters", "warning", 2)

@@ -184,6 +184,9 @@ def test_the_columns_of_another_file_may_stand_in_another_order(tmp_path: Path) 
     (tmp_path / "e").write_text("1,2\n")
     with pytest.raises(DataError, match="e:1: 2 columns, expected 3 or more, as t, x, y"):
         list(rows_of(Table(str(tmp_path / "e")), columns))
+    (tmp_path / "f").write_text("t,x,y\n1,2,3\n2,3,4,5\n")
+    with pytest.raises(DataError, match="f:3: 4 columns, the first row has 3"):
+        list(rows_of(Table(str(tmp_path / "f")), columns))
 
 
 @pytest.mark.parametrize(

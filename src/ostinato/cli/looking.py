@@ -27,9 +27,12 @@ def show(run: Path, *, json: bool = False) -> None:
     json:
         Print one JSON object.
     """
+    from ostinato.runs import TASK, RunDir
+    from ostinato.tasks import inspect
     from ostinato.tasks.language.inspect import describe
 
-    facts = describe(run)
+    opened = RunDir.open(run, None)
+    facts = inspect.describe(opened) if opened.kind == TASK else describe(run)
     if json:
         show_json(facts)
         return
@@ -77,10 +80,12 @@ def doctor(run: Path, *, json: bool = False) -> int:
     json:
         Print one JSON object with a list `diagnoses`.
     """
-    from ostinato.runs import RunDir
+    from ostinato.runs import VECTORS, RunDir
     from ostinato.train.doctor import diagnose
 
-    opened = RunDir.open(run)
+    opened = RunDir.open(run, None)
+    if opened.kind == VECTORS:
+        RunDir.open(run)  # says what vectors are asked with
     events = opened.events()
     found = diagnose(events)
     code = THRESHOLD_MISSED if any(diagnosis.severity == "fault" for diagnosis in found) else 0

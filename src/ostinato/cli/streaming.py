@@ -241,16 +241,28 @@ def standard_input(stopping: Stopping | None = None) -> Iterator[bytes]:
 
 
 def follow_many(loaded: Loaded, follower: Follower, tokens: bool) -> Iterator[Answer]:
-    """The answers to the lines on standard input; what waits is read side by side."""
+    """The answers to the lines on standard input; what waits is read side by side.
+
+    Raises DataError in the end if a line could not be used; each is named when it comes.
+    """
+    from ostinato.core.errors import DataError
     from ostinato.tasks.language.follow import read_lines
 
     held, count = b"", 0
+    refused: list[str] = []
+
+    def refuse(why: str) -> None:
+        refused.append(why)
+        say(why)
+
     for data in standard_input():
         *lines, held = (held + data).split(b"\n")
-        yield from read_lines(loaded, follower, lines, count, tokens)
+        yield from read_lines(loaded, follower, lines, count, tokens, refuse)
         count += len(lines)
     if held:
-        yield from read_lines(loaded, follower, [held], count, tokens)
+        yield from read_lines(loaded, follower, [held], count, tokens, refuse)
+    if refused:
+        raise DataError(f"{len(refused):,} lines of standard input could not be used, the first: {refused[0]}")
 
 
 def show_answers(answers: Iterator[Answer], json: bool, named: bool) -> None:

@@ -33,7 +33,9 @@ def train(
 ) -> None:
     """Train a language model in a new run directory, then score it on held-out text.
 
-    Without text it trains on the documentation that comes with Python. Ctrl-C saves; `resume` goes on.
+    Without text it trains on the documentation that comes with Python. Ctrl-C saves; `resume` goes on. A configuration
+    that names a task (classification, tagging, translation, captioning, forecasting; see configs/) trains for that one
+    instead; `ostinato train FILE --help` lists its options.
 
     **Examples**
 

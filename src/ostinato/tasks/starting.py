@@ -6,7 +6,7 @@ Source: [Dai2015]: a recurrent network that was trained to predict the next word
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -147,5 +147,12 @@ def begin_words(network: nn.Module, folder: Path, frozen: bool) -> None:
     """Let a network begin with what `keep_words` kept, if anything; frozen: training leaves it as it is."""
     arrays, source, _ = kept(folder)
     copy_into(network, arrays, source)
-    for name in arrays:
-        network.get_parameter(name).requires_grad_(not frozen)
+    if frozen:
+        hold(network, arrays)
+
+
+def hold(network: nn.Module, names: Iterable[str]) -> None:
+    """Let training leave parameters as they are, and let the doctor know that this is meant."""
+    for name in names:
+        network.get_parameter(name).requires_grad_(False)
+    network.held_parameters = tuple(names)  # type: ignore[assignment]

@@ -58,6 +58,11 @@ class PredictOptions:
     session: Path | None = None
     say: Callable[[str], None] = unsaid
 
+    def __post_init__(self) -> None:
+        for name in ("nbest", "rows", "tokens"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"--{name} {getattr(self, name)}: it must be at least 1")
+
     def refuse(self, task: str, *names: str) -> None:
         """Raise ConfigError if one of these options was given, which the task has no use for."""
         for name in names:

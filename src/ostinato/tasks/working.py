@@ -43,6 +43,12 @@ def config_from(name: str, tables: dict[str, Any], where: str) -> Any:
     return build(config_of(name), {key: value for key, value in tables.items() if key != KEY}, where)
 
 
+def configuration(run: RunDir) -> tuple[str, Any]:
+    """The task of a run and its configuration. Raises FormatError, ConfigError for a config.toml that is none."""
+    name = task_in(run)
+    return name, config_from(name, read_toml(run.path / "config.toml"), f"{run}/config.toml")
+
+
 def train(name: str, config: Any, run_dir: str | Path, callbacks: Callbacks) -> RunDir:
     """Prepare the data, make the run directory and train; return the run.
 
@@ -65,8 +71,7 @@ def train(name: str, config: Any, run_dir: str | Path, callbacks: Callbacks) -> 
 def resume(run_dir: str | Path, callbacks: Callbacks) -> RunDir:
     """Go on with a run from its last checkpoint. Raises ConfigError if config.toml was changed since."""
     run = RunDir.open(run_dir, TASK)
-    name = task_in(run)
-    config = config_from(name, read_toml(run.path / "config.toml"), f"{run}/config.toml")
+    name, config = configuration(run)
     saved = run.load_checkpoint()
     before = {} if saved is None else saved[1].get("config", {})
     changed = [key for key, value in plain(config).items() if key in before and before[key] != value]

@@ -219,9 +219,10 @@ def rows_of(table: Table, columns: Columns) -> Iterator[Row]:
     `columns.names`. Raises DataError, with file and line, for a cell that is not what it should be.
     """
     places: list[int] | None = None
+    width = 0
     for number, cells in table:
         if places is None:
-            places = _places(table, columns, cells)
+            places, width = _places(table, columns, cells), len(cells)
             if all(name in cells for name in columns.used):
                 continue
         if len(cells) <= max(places):
@@ -229,6 +230,8 @@ def rows_of(table: Table, columns: Columns) -> Iterator[Row]:
                 f"{table.where(number)}: {len(cells)} columns, expected {max(places) + 1} or more, as "
                 f"{', '.join(columns.names)}"
             )
+        if len(cells) > width:
+            raise DataError(f"{table.where(number)}: {len(cells)} columns, the first row has {width}; mend the row")
         yield _row(table.where(number), columns, [cells[place] for place in places])
 
 

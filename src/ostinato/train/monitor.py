@@ -40,11 +40,16 @@ ROWS, STEPS = 16, 64  # as much of a batch as a probe reads
 
 
 def describe(network: nn.Module) -> dict[str, Any]:
-    """What the start event says of a network: `parameters` and the names of those that are `frozen`."""
+    """What the start event says of a network: `parameters`, and the names of those that do not train: `held` because an
+    option says so, which the network has in `held_parameters`, or `frozen`.
+    """
     named = list(network.named_parameters())
+    asked = set(getattr(network, "held_parameters", ()))
+    still = [name for name, parameter in named if not parameter.requires_grad]
     return {
         "parameters": sum(parameter.numel() for _, parameter in named),
-        "frozen": [name for name, parameter in named if not parameter.requires_grad],
+        "frozen": [name for name in still if name not in asked],
+        "held": [name for name in still if name in asked],
     }
 
 

@@ -215,12 +215,15 @@ def frozen_parameters(history: History) -> Diagnosis | None:
 
 
 def still_parameters(history: History) -> list[str]:
-    """Frozen parameters and those whose gradient is 0 at every probe, if no dead or saturated layer explains it."""
-    names = list(history.start.get("frozen", []))
+    """Frozen parameters and those whose gradient is 0 at every probe, if no dead or saturated layer explains it.
+
+    Those that an option holds are none of them.
+    """
+    names, held = list(history.start.get("frozen", [])), history.start.get("held", [])
     dead, full = most_dead(history), most_saturated(history)
     if (dead and dead[0] >= DEAD_LAYER) or (full and full[0] >= SATURATED):
         return names
-    return names + sorted((history.silent or set()) - set(names))
+    return names + sorted((history.silent or set()) - {*names, *held})
 
 
 def listed(names: list[str]) -> Words:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from typing import Any
@@ -19,7 +19,7 @@ from ostinato.tasks.captioning.answers import captions_of, described, looked_at
 from ostinato.tasks.captioning.data import Corpus, Part, read_part
 from ostinato.tasks.captioning.encoding import Encoded
 from ostinato.tasks.captioning.learner import loss_of
-from ostinato.tasks.captioning.options import Config
+from ostinato.tasks.captioning.options import Config, DataOptions
 from ostinato.tasks.captioning.report import judge
 from ostinato.tasks.captioning.seen import Looking, seen_of
 from ostinato.tasks.captioning.sources import Given, open_source
@@ -66,8 +66,13 @@ class CaptionPredictor:
         options.refuse("captioning", "online", "tokens", "horizon", "session")
         if options.align:
             self._check_attention()
-        opened = open_source(source, self.config.data, captioned=False)
+        opened = open_source(source, self._as_learnt(), captioned=False)
         return self._lines(opened.items, source, options, self.asking(options))
+
+    def _as_learnt(self) -> DataOptions:
+        """How files of pictures are read: in shades of grey, if the model has learnt from such."""
+        data = self.config.data
+        return replace(data, colour=False) if self.corpus.shape[-1] == 1 and data.colour else data
 
     def _check_attention(self) -> None:
         if self.network.options.attention == "none":

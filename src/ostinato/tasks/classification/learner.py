@@ -15,7 +15,7 @@ from ostinato.tasks.classification.answers import description, judged, make_netw
 from ostinato.tasks.classification.data import Corpus
 from ostinato.tasks.classification.options import Config, TrainOptions
 from ostinato.tasks.learning import TaskBatches, TaskLearner
-from ostinato.tasks.starting import copy_into, kept
+from ostinato.tasks.starting import copy_into, hold, kept
 from ostinato.text.bucket import Places
 from ostinato.train.device import device_of
 from ostinato.train.learner import Validation
@@ -89,5 +89,6 @@ def new_network(config: Config, corpus: Corpus, folder: Path) -> Classifier:
     arrays, source, taken = kept(folder)
     network = make_network(*config.model.resolve(taken, source), corpus, config.model)
     copy_into(network, arrays, source)
-    network.embedding.weight.requires_grad_(not config.model.frozen)
+    if config.model.frozen:
+        hold(network, ["embedding.weight"])
     return network.to(device_of(config.train))

@@ -53,7 +53,9 @@ def _tables(
     lengths = np.array([len(found) for found in pieces], np.int64)
     unseen = np.array([sum(piece not in trained for piece in found) for found in pieces], np.int64)
     unit = f"{corpus.pipeline.unit}s"
+    shown = (("accuracy", percent(score.accuracy)), ("macro F1", percent(score.macro_f1)))
     tables = [
+        Table("measures", ("measure", "percent"), shown),
         _by_label(score),
         _confusions(score),
         by_class("by length", unit, lengths, right, (0, *LENGTHS), by="length"),

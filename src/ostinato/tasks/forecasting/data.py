@@ -194,8 +194,8 @@ def _ends(series: Series, parts: dict[str, int], options: DataOptions) -> tuple[
     if train < 3 or (options.valid_part and not valid) or (options.test_part and not test):
         of = f"series {series.name!r}: " if series.name else ""
         raise DataError(
-            f"{of}{count} rows are too few to train on and to keep {valid} of them for validation and {test} for the "
-            "test; give more, or a smaller data.valid_part and data.test_part"
+            f"{of}{count} rows are too few to train on and to keep {max(valid, 0)} of them for validation and {test} "
+            "for the test; give more, or a smaller data.valid_part and data.test_part"
         )
     return train, train + valid
 

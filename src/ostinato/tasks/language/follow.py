@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ostinato.core.arrays import open_arrays
-from ostinato.core.errors import ConfigError, DataError
+from ostinato.core.errors import ConfigError
 from ostinato.core.state import State
 from ostinato.core.vocabulary import STOP, LogProbs
 from ostinato.stream.model import StreamModel
@@ -197,30 +197,38 @@ def follow_text(
 
 
 def read_lines(
-    loaded: Loaded, follower: Follower, lines: Sequence[bytes], before: int, tokens: bool
+    loaded: Loaded,
+    follower: Follower,
+    lines: Sequence[bytes],
+    before: int,
+    tokens: bool,
+    refused: Callable[[str], None],
 ) -> Iterator[Answer]:
     """The answers to lines `NAME<TAB>text`, each for the stream of that name; NAME alone ends its stream.
 
     A line of raw text ends in `</s>`, one of tokens only with the tokens it names. before: how many lines came
-    earlier. Raises DataError for a line that is not UTF-8, or is no name of an open stream and has no tab, after
-    answering those before it.
+    earlier. refused: told of a line that is not UTF-8, or is no name of an open stream and has no tab, once those
+    before it are answered; the others go on.
     """
     arrived: dict[str, list[int]] = {}
     for number, line in enumerate(lines, before + 1):
         try:
-            name, text = named_line(line, number)
-        except DataError:
+            name, text = named_line(line)
+        except UnicodeDecodeError:
             yield from follower.read(arrived)
-            raise
+            arrived = {}
+            refused(f"line {number} of standard input is not UTF-8; send UTF-8 text")
+            continue
         if text is None:
             yield from follower.read(arrived)
             arrived = {}
-            if name not in follower:
-                raise DataError(
+            if name in follower:
+                follower.close(name)
+            else:
+                refused(
                     f"line {number} of standard input has no tab, and {name[:40]!r} is no open stream; "
                     "write NAME, a tab and the text, or the name of an open stream alone to end it"
                 )
-            follower.close(name)
         else:
             follower.open(name)
             pieces = text.split() if tokens else [*loaded.pipeline.pieces(text), STOP]
@@ -228,12 +236,9 @@ def read_lines(
     yield from follower.read(arrived)
 
 
-def named_line(line: bytes, number: int) -> tuple[str, str | None]:
-    """The stream that a line `NAME<TAB>text` is for and its text; None for a name alone. Raises DataError."""
-    try:
-        name, tab, text = line.decode().rstrip("\r").partition("\t")
-    except UnicodeDecodeError:
-        raise DataError(f"line {number} of standard input is not UTF-8; send UTF-8 text") from None
+def named_line(line: bytes) -> tuple[str, str | None]:
+    """The stream that a line `NAME<TAB>text` is for and its text; None for a name alone. Raises UnicodeDecodeError."""
+    name, tab, text = line.decode().rstrip("\r").partition("\t")
     return name, text if tab else None
 
 

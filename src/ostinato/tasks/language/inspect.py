@@ -9,6 +9,7 @@ from ostinato.core import state as states
 from ostinato.core.config import flatten
 from ostinato.core.files import read_json
 from ostinato.runs import RunDir
+from ostinato.tasks.inspect import origin, progress
 from ostinato.tasks.language.compare import disk_bytes, mixture_weights
 from ostinato.tasks.language.evaluate import own_stream
 from ostinato.tasks.language.load import load, load_config
@@ -21,23 +22,12 @@ def describe(path: str | Path) -> dict[str, Any]:
     Raises FormatError if the run is damaged.
     """
     run = RunDir.open(path)
-    environment = read_json(run.path / "environment.json")
-    facts: dict[str, Any] = {
-        "run": {
-            "path": str(run),
-            "ostinato": environment["ostinato"],
-            "python": environment["python"],
-            "platform": environment["platform"],
-            "checkpoints": [checkpoint.name for checkpoint in run.checkpoints()],
-        },
-    }
+    facts: dict[str, Any] = {"run": origin(run)}
     if (run.path / "model.safetensors").is_file():
         facts |= _model(run)
     if not (run.path / "members").is_dir():
         facts["options"] = options_of(load_config(run))
-    reports = [event for event in run.events() if event.get("event") == "report"]
-    if reports:
-        facts["training"] = {key: value for key, value in reports[-1].items() if key != "event"}
+    facts |= progress(run)
     if (run.path / "score.json").is_file():
         facts["score"] = read_json(run.path / "score.json")
     return facts

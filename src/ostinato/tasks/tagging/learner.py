@@ -14,7 +14,7 @@ from ostinato.core.vocabulary import Ids
 from ostinato.nn.lm import evaluating
 from ostinato.nn.tagger import Tagger
 from ostinato.tasks.learning import TaskLearner, in_order
-from ostinato.tasks.starting import copy_into, kept
+from ostinato.tasks.starting import copy_into, hold, kept
 from ostinato.tasks.tagging.answers import (
     Answer,
     Asking,
@@ -138,5 +138,6 @@ def new_network(config: Config, corpus: Corpus, folder: Path) -> Tagger:
     size = network.stack.output_size
     counts = (len(names) for names in auxiliary_labels(corpus.parts["train"]))
     network.auxiliary.extend(nn.Linear(size, count) for count in counts if count > 1)
-    network.embedding.weight.requires_grad_(not config.model.frozen)
+    if config.model.frozen:
+        hold(network, ["embedding.weight"])
     return network.to(device_of(config.train))
