@@ -304,7 +304,7 @@ def broken(home: Path) -> Iterator[tuple[str, str]]:
     places = np.full(20, 9)
     yield save(home / "far.npz", features=np.ones((20, 3, 2)), places=places, captions=captions), "from 1 to 3"
     (home / "no.npz").write_bytes(b"PK\3\4 not a zip")
-    yield str(home / "no.npz"), "cannot be read as arrays"
+    yield str(home / "no.npz"), "not a .npz file"
     yield str(home / "gone.npz"), "no such file"
     (home / "lines.tsv").write_text("a.png\tone\nb.png\n")
     yield str(home / "lines.tsv"), "lines.tsv:2: a line is FILE<TAB>CAPTION"

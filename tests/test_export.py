@@ -272,7 +272,7 @@ def test_bytes_that_are_no_text_do_not_spoil_a_session(home: Path, tmp_path: Pat
 def test_a_name_that_is_no_open_stream_and_has_no_text_is_named_and_the_others_go_on(home: Path) -> None:
     done = ostinato("stream", home / "fp32", "--sessions", "--tokens", text="a\tthe cat\nb\t\nb\nthe cat\na\tthe\n")
     assert (done.returncode, done.stdout.count("\n")) == (1, 3)
-    assert "1 lines of standard input could not be used, the first: line 4" in done.stderr
+    assert "lines of standard input that could not be used: 1, the first: line 4" in done.stderr
     assert "line 4 of standard input has no tab, and 'the cat' is no open stream" in done.stderr
     assert "line 2" in ostinato("stream", home / "fp32", "--sessions", text="a\tthe\n\n").stderr
 

@@ -81,6 +81,15 @@ def test_the_label_of_two_columns_is_found(tmp_path: Path, text, label, column):
     assert found_form(file_of(tmp_path, text)).label == column
 
 
+def test_a_damaged_line_does_not_change_the_form_and_is_named(tmp_path: Path):
+    path = tmp_path / "t.tsv"
+    path.write_text("".join(f"a text of words\t{'AB'[n % 2]}\n" for n in range(9)) + "no tab here\n")
+    form = found_form(path)
+    assert form.kind == "tsv"
+    with pytest.raises(DataError, match=":10: no label"):
+        list(LabelledReader(path, form))
+
+
 def test_columns_that_cannot_be_told_apart_are_asked_for(tmp_path: Path):
     for text in ("a\tb\nc\td\n", "1\ta b\tx\n2\tc d\ty\n"):
         path = file_of(tmp_path, text)

@@ -114,7 +114,7 @@ def test_lines_keep_their_order_and_empty_ones_their_places(backwards: RunDir, t
     assert found.split("\n")[3:6] == ["", "", ""]
     assert found.split("\n")[:9] == [line.rstrip("\n") for line in alone]
     assert found.count("\n") == len(lines)
-    assert said == ["3 lines without anything to translate are answered by empty lines"]
+    assert said == ["lines without anything to translate, which are answered by empty ones: 3"]
 
 
 def test_a_line_in_columns_is_answered_without_its_target(backwards: RunDir, tmp_path: Path) -> None:
@@ -239,7 +239,7 @@ def test_a_loaded_run_says_the_same_in_a_fresh_process(german: RunDir, tmp_path:
     command = [sys.executable, "-m", "ostinato", "predict", str(german.path), source, "--scores", "--align"]
     done = subprocess.run(command, capture_output=True, check=True, text=True)
     assert done.stdout == answers(german, source, scores=True, align=True)
-    assert "1 lines without anything to translate" in done.stderr
+    assert "lines without anything to translate, which are answered by empty ones: 1" in done.stderr
 
 
 def test_the_share_of_drawn_words_rises_as_training_goes_on(tmp_path: Path) -> None:

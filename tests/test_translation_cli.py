@@ -67,7 +67,7 @@ def test_standard_input_is_answered_line_by_line(
     assert cli(["predict", str(run), "--beam", "3", "--nbest", "2", "--length-penalty", "0.6"]) == 0
     out, err = capsys.readouterr()
     assert [line.count("\t") for line in out.split("\n")] == [1, 0, 1, 0]
-    assert err == "1 lines without anything to translate are answered by empty lines\n"
+    assert err == "lines without anything to translate, which are answered by empty ones: 1\n"
 
 
 def test_tuning_is_said_and_kept(run: RunDir, capsys: pytest.CaptureFixture[str]) -> None:

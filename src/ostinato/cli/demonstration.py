@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated
 
-from cyclopts import App
+from cyclopts import App, Parameter
 
 from ostinato.cli.talk import duration, say, show_table, watching
 
@@ -14,7 +15,7 @@ demo_app = App(name="demo", help_format="markdown")
 
 
 @demo_app.default
-def demo(*, run_dir: Path = Path("runs/demo")) -> None:
+def demo(*unknown_names: Annotated[str, Parameter(show=False)], run_dir: Path = Path("runs/demo")) -> None:
     """Train a 5-gram and an LSTM on Python's own documentation, mix and compare them, and generate.
 
     Takes about two minutes on two processor cores. Nothing is downloaded. With a name after it, a sequence task on data
@@ -35,12 +36,16 @@ def demo(*, run_dir: Path = Path("runs/demo")) -> None:
     from ostinato.cli.generating import make_strategy
     from ostinato.cli.scoring import show_comparison
     from ostinato.cli.training import callbacks
+    from ostinato.core.errors import ConfigError
+    from ostinato.core.registry import unknown
     from ostinato.tasks.language import build, compare
     from ostinato.tasks.language.generate import prompt_ids, stream_text
     from ostinato.tasks.language.load import load
     from ostinato.tasks.options import Config, ModelOptions
     from ostinato.train.options import TrainOptions
 
+    if unknown_names:
+        raise ConfigError(unknown("demonstration", unknown_names[0], NAMED))
     folder, began = free(run_dir), time.monotonic()
     plans = {
         "kneser-ney-5": Config(model=ModelOptions(kind="ngram", order=5)),

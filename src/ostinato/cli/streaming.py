@@ -262,7 +262,7 @@ def follow_many(loaded: Loaded, follower: Follower, tokens: bool) -> Iterator[An
     if held:
         yield from read_lines(loaded, follower, [held], count, tokens, refuse)
     if refused:
-        raise DataError(f"{len(refused):,} lines of standard input could not be used, the first: {refused[0]}")
+        raise DataError(f"lines of standard input that could not be used: {len(refused):,}, the first: {refused[0]}")
 
 
 def show_answers(answers: Iterator[Answer], json: bool, named: bool) -> None:

@@ -21,7 +21,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -37,6 +37,9 @@ Column: TypeAlias = int | str
 MARK = "__label__"
 LOOKED_AT = 1000
 """Lines from which the form of a file is found out."""
+
+NEARLY = 0.8
+"""Share of them that must have a form; the rest is taken for damage."""
 
 _LABELS = ("label", "class", "category", "target", "sentiment", "intent")
 _TEXTS = ("text", "sentence", "question", "review", "utterance", "content")
@@ -173,7 +176,7 @@ def found_form(
         label, text = _keys(lines[0], str(path), label, text)
         return Form(kind, label, text, coarse=coarse)
     if kind == "tsv":
-        rows = [line.text.split("\t") for line in lines]
+        rows = [line.text.split("\t") for line in lines if "\t" in line.text]
         header = _header(rows[0], label, text)
         label, text = _columns(rows, header, str(path), label, text)
         return Form(kind, label, text, header, coarse)
@@ -197,11 +200,16 @@ def found_input(path: str | Path, form: Form, labels: Container[str]) -> Form:
 
 
 def _kind(lines: Sequence[str]) -> Kind:
-    if all(line.lstrip().startswith("{") and line.rstrip().endswith("}") for line in lines):
-        return "jsonl"
-    if all(line.lstrip().startswith(MARK) for line in lines):
-        return "fasttext"
-    return "tsv" if all("\t" in line for line in lines) else "first"
+    """The form that nearly all lines have: the others are faulty, and are refused when they are read."""
+    signs: dict[Kind, Callable[[str], bool]] = {
+        "jsonl": lambda line: line.lstrip().startswith("{") and line.rstrip().endswith("}"),
+        "fasttext": lambda line: line.lstrip().startswith(MARK),
+        "tsv": lambda line: "\t" in line,
+    }
+    for kind, fits in signs.items():
+        if sum(map(fits, lines)) >= NEARLY * len(lines):
+            return kind
+    return "first"
 
 
 def _keys(line: Line, name: str, label: Column | None, text: Column | None) -> tuple[Column, Column]:

@@ -104,6 +104,8 @@ def read_npz(path: str, captioned: bool) -> Opened:
 
 
 def _arrays(path: str) -> dict[str, NDArray[Any]]:
+    if Path(path).is_file() and not zipfile.is_zipfile(path):
+        raise DataError(f"{path}: not a .npz file; write one with numpy.savez, of images or features and captions")
     try:
         with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
             return {key: file[key] for key in ("images", "features", "captions", "places") if key in file}

@@ -162,7 +162,7 @@ class TranslationPredictor:
                 else:
                     yield "\t".join(field for answer in found for field in answer.fields(options))
         if empty:
-            options.say(f"{empty:,} lines without anything to translate are answered by empty lines")
+            options.say(f"lines without anything to translate, which are answered by empty ones: {empty:,}")
 
     def _read(self, source: str) -> Iterator[Given]:
         """The sources of a file. Raises DataError, with file and line, for one that is too long."""
