@@ -328,6 +328,14 @@ def test_a_layer_the_gradient_does_not_reach_is_told_by_name() -> None:
     assert (found.name, found.evidence["where"]) == ("vanishing-gradients", "layer 0")
 
 
+@pytest.mark.parametrize(
+    ("name", "advice"), [("encoder.blocks.0.3.bias", "normalisation"), ("stack.layers.0.from_hidden.weight", "LSTM")]
+)
+def test_only_recurrent_layers_are_advised_to_be_others(name: str, advice: str) -> None:
+    found = only([start(), *reports(*FALLING), probed(gradients={name: 1e-6, "output": 0.2})])
+    assert advice in found.advice
+
+
 def gates(name: str, **shares: float) -> Event:
     return probed(activations=[{}, {name: {"low": 0.0, "high": 0.0, "mean": 0.5, "dead": 0.0} | shares}])
 

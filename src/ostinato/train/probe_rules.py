@@ -6,6 +6,7 @@ on characters (tiny Shakespeare) and words (State of the Union), against the sam
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from ostinato.train.diagnosis import Chinese, Diagnosis, Evidence, Words
@@ -80,23 +81,38 @@ def largest_gradient(history: History) -> tuple[str, float] | None:
     return max(gradients.items(), key=lambda item: item[1]) if gradients else None
 
 
+RECURRENT = re.compile(r"steps back|\bstack\.|\blayers\.|\bembedding\.")
+"""What stands in or below recurrent layers, by its name."""
+
+RECURRENT_ADVICE = Words(
+    "take an LSTM or GRU, --model.recurrent-init orthogonal, fewer layers or --model.residual, and look for "
+    "saturated units",
+    "改用 LSTM 或 GRU、--model.recurrent-init orthogonal、更少的层数或 --model.residual，并检查单元是否饱和",
+)
+OTHER_ADVICE = Words(
+    "look for saturated units, masks or a normalisation between it and the loss; a bias that is normalised away learns "
+    "nothing and need not",
+    "检查它与损失之间有没有饱和的单元、掩码或归一化；被归一化抵消的偏置学不到东西，也不需要学",
+)
+
+
 def vanishing_gradients(history: History) -> Diagnosis | None:
     """Gradients that do not arrive: a few steps back in time, or in a parameter far from the loss."""
     found = [*faded_steps(history), *faded_parameters(history)]
     if not found:
         return None
     ratio, what, beside = min(found)
+    advice = RECURRENT_ADVICE if RECURRENT.search(what.en) else OTHER_ADVICE
     return Diagnosis(
         "vanishing-gradients",
         "warning",
         f"the gradient of {what.en} is {ratio:.1g} times that of {beside.en}: next to nothing is learnt there",
-        "take an LSTM or GRU, --model.recurrent-init orthogonal, fewer layers or --model.residual, and look for "
-        "saturated units",
+        advice.en,
         {"where": what.en, "ratio": ratio},
         Chinese(
             "梯度消失",
             f"{what.zh}的梯度只有{beside.zh}的 {ratio:.1g} 倍：那里几乎学不到东西".lstrip(),
-            "改用 LSTM 或 GRU、--model.recurrent-init orthogonal、更少的层数或 --model.residual，并检查单元是否饱和",
+            advice.zh,
         ),
     )
 
