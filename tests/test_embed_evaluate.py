@@ -86,7 +86,7 @@ def test_analogies_are_found_out_with_sections_or_without(tmp_path: Path) -> Non
         ("a\tb\t1\n\td\t2\n", ":2: two words and a score"),
         ("a b nan\nc d e\n", ":2: two words and a score"),  # the first is taken for a header
         ("a b\n", ":1: two words and a score"),
-        ("word1 word2 score\n", "no pairs of words"),
+        ("word1 word2 score\n", "no other line is there"),
         (": x\na b c d\na b c\n", ":3: an analogy has four words, got 'a b c'"),
         ("a b c d\na b c d\na b c d e\n", ":3: an analogy has four words"),
         (": x\n: y\n", "no analogies in it"),
