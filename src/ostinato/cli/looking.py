@@ -28,11 +28,10 @@ def show(run: Path, *, json: bool = False) -> None:
         Print one JSON object.
     """
     from ostinato.runs import TASK, RunDir
-    from ostinato.tasks import inspect
+    from ostinato.tasks import inspect, working
     from ostinato.tasks.language.inspect import describe
 
-    opened = RunDir.open(run, None)
-    facts = inspect.describe(opened) if opened.kind == TASK else describe(run)
+    facts = inspect.describe(RunDir.open(run, TASK)) if working.is_task(run) else describe(run)
     if json:
         show_json(facts)
         return
@@ -80,12 +79,11 @@ def doctor(run: Path, *, json: bool = False) -> int:
     json:
         Print one JSON object with a list `diagnoses`.
     """
-    from ostinato.runs import VECTORS, RunDir
+    from ostinato.runs import LANGUAGE, TASK, RunDir
+    from ostinato.tasks import working
     from ostinato.train.doctor import diagnose
 
-    opened = RunDir.open(run, None)
-    if opened.kind == VECTORS:
-        RunDir.open(run)  # says what vectors are asked with
+    opened = RunDir.open(run, TASK if working.is_task(run) else LANGUAGE)
     events = opened.events()
     found = diagnose(events)
     code = THRESHOLD_MISSED if any(diagnosis.severity == "fault" for diagnosis in found) else 0

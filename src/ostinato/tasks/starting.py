@@ -6,7 +6,7 @@ Source: [Dai2015]: a recurrent network that was trained to predict the next word
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -151,7 +151,7 @@ def begin_words(network: nn.Module, folder: Path, frozen: bool) -> None:
         hold(network, arrays)
 
 
-def hold(network: nn.Module, names: Iterable[str]) -> None:
+def hold(network: nn.Module, names: Collection[str]) -> None:
     """Let training leave parameters as they are, and let the doctor know that this is meant."""
     for name in names:
         network.get_parameter(name).requires_grad_(False)

@@ -25,10 +25,11 @@ class Translation:
         """Read, check and share out the pairs; notes on them."""
         corpus, notes = made_corpus(config.data, watch)
         corpus.save(folder)
-        model, sides = config.model, (corpus.source.vocabulary, corpus.target.vocabulary)
-        begun = {"encoder.embedding.weight": (model.vectors, sides[0])}
-        begun["decoder.embedding.weight"] = model.target_vectors, sides[1]
-        notes = [*notes, *keep_words(folder, begun, model.embedding, config.train.seed, watch)]
+        begun = {
+            "encoder.embedding.weight": (config.model.vectors, corpus.source.vocabulary),
+            "decoder.embedding.weight": (config.model.target_vectors, corpus.target.vocabulary),
+        }
+        notes = [*notes, *keep_words(folder, begun, config.model.embedding, config.train.seed, watch)]
         learner = self.learner(config, folder)  # what does not fit is found before the run is made
         if not len(learner.batches(0)):
             raise DataError(
