@@ -6,12 +6,12 @@ import os
 import select
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import chain
 from math import exp
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ostinato.cli.app import app
 from ostinato.cli.talk import say, show_json, size, tell_unfinished, watching
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ostinato.tasks.language.export import Exported
     from ostinato.tasks.language.follow import Answer, Follower
     from ostinato.tasks.language.load import Loaded
+
+Found = TypeVar("Found")
 
 READ = 1 << 16  # bytes of standard input taken at once, if so many wait
 
@@ -117,6 +119,7 @@ def stream(
     ```
     ostinato stream lstm.model --top-k 3 < speech.txt
     ostinato stream lstm.model --session talk.session --json
+    ostinato stream lstm.model --sessions --session calls.session < lines.tsv
     ```
 
     Parameters
@@ -129,25 +132,20 @@ def stream(
         How many of the likeliest next tokens to tell; 0 for none.
     session:
         Go on from the state in this file if it exists, and leave the last state there, with the beginning of a
-        word that has not ended yet.
+        word that has not ended yet. With --sessions, the states of all streams that have not ended.
     sessions:
         Each input line is NAME, a tab, and text for the stream of that name; NAME alone ends its stream. Answers
         begin with the name.
     json:
         Print one JSON object a token.
     """
-    from ostinato.core.errors import ConfigError
     from ostinato.tasks.language.follow import Follower
     from ostinato.tasks.language.load import load
 
-    if session is not None and sessions:
-        raise ConfigError("--session keeps the state of one stream; leave out --sessions")
     loaded = load(model)
     follower = Follower(loaded, top_k, kept=session is not None)
-    if sessions:
-        show_answers(follow_many(loaded, follower, tokens), json, True)
-    else:
-        follow_one(loaded, follower, tokens, session, json)
+    follow = follow_many if sessions else follow_one
+    follow(loaded, follower, tokens, session, json)
 
 
 def follow_one(loaded: Loaded, follower: Follower, tokens: bool, session: Path | None, json: bool) -> None:
@@ -159,7 +157,7 @@ def follow_one(loaded: Loaded, follower: Follower, tokens: bool, session: Path |
     if session is None:
         show_answers(follow_text(loaded, follower, reader, standard_input(), True), json, False)
         return
-    left = resume(follower, session)
+    left = resume(session, lambda saved: follower.load("", saved)) or b""
     with Stopping.handled() as stopping:
         parts = chain([left], standard_input(stopping))
         try:
@@ -170,14 +168,42 @@ def follow_one(loaded: Loaded, follower: Follower, tokens: bool, session: Path |
         say(f"{len(reader.unread):,} bytes wait in {session} for the end of their word")
 
 
-def resume(follower: Follower, session: Path) -> bytes:
-    """Let the stream go on where the file left it, if there is one; return the bytes to be read first."""
+def follow_many(loaded: Loaded, follower: Follower, tokens: bool, session: Path | None, json: bool) -> None:
+    """Answer the lines on standard input, each for its stream; with a session, all streams may go on later.
+
+    Raises DataError in the end if a line could not be used; each is named when it comes.
+    """
+    from ostinato.core.errors import DataError
+    from ostinato.core.files import write_bytes
+
+    refused: list[str] = []
+
+    def refuse(why: str) -> None:
+        refused.append(why)
+        say(why)
+
+    if session is None:
+        show_answers(answers_to_lines(loaded, follower, tokens, standard_input(), refuse), json, True)
+    else:
+        resume(session, follower.load_all)
+        with Stopping.handled() as stopping:  # lines that have come are answered first
+            try:
+                parts = standard_input(stopping)
+                show_answers(answers_to_lines(loaded, follower, tokens, parts, refuse), json, True)
+            finally:
+                write_bytes(session, follower.save_all())
+    if refused:
+        raise DataError(f"lines of standard input that could not be used: {len(refused):,}, the first: {refused[0]}")
+
+
+def resume(session: Path, load: Callable[[bytes], Found]) -> Found | None:
+    """Let streams go on where the file left them, if there is one; what `load` says of its bytes."""
     from ostinato.core.errors import FormatError, MismatchError
 
     if not session.exists():
-        return b""
+        return None
     try:
-        return follower.load("", session.read_bytes())
+        return load(session.read_bytes())
     except (FormatError, MismatchError) as fault:
         raise type(fault)(f"{session}: {fault} (remove the file, or name another one)") from None
 
@@ -240,29 +266,25 @@ def standard_input(stopping: Stopping | None = None) -> Iterator[bytes]:
         yield data
 
 
-def follow_many(loaded: Loaded, follower: Follower, tokens: bool) -> Iterator[Answer]:
-    """The answers to the lines on standard input; what waits is read side by side.
-
-    Raises DataError in the end if a line could not be used; each is named when it comes.
-    """
-    from ostinato.core.errors import DataError
+def answers_to_lines(
+    loaded: Loaded, follower: Follower, tokens: bool, parts: Iterator[bytes], refuse: Callable[[str], None]
+) -> Iterator[Answer]:
+    """The answers to lines whose bytes come in parts; what waits is read side by side."""
     from ostinato.tasks.language.follow import read_lines
 
     held, count = b"", 0
-    refused: list[str] = []
-
-    def refuse(why: str) -> None:
-        refused.append(why)
-        say(why)
-
-    for data in standard_input():
-        *lines, held = (held + data).split(b"\n")
-        yield from read_lines(loaded, follower, lines, count, tokens, refuse)
-        count += len(lines)
+    yield from follower.read({})
+    try:
+        for data in parts:
+            *lines, held = (held + data).split(b"\n")
+            yield from read_lines(loaded, follower, lines, count, tokens, refuse)
+            count += len(lines)
+    except KeyboardInterrupt:
+        if held:
+            say(f"the last {len(held):,} bytes were no whole line and were not read")
+        raise
     if held:
         yield from read_lines(loaded, follower, [held], count, tokens, refuse)
-    if refused:
-        raise DataError(f"lines of standard input that could not be used: {len(refused):,}, the first: {refused[0]}")
 
 
 def show_answers(answers: Iterator[Answer], json: bool, named: bool) -> None:

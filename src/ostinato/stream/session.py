@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,13 +44,9 @@ class Session:
         """The session as bytes; model: the fingerprint of the model it belongs to."""
         body = states.to_bytes(self.state)
         came = {"waiting": self.waiting, "unanswered": self.unanswered, "unread": self.unread.hex()}
-        header = {"ostinato": "session", "format": FORMAT, "model": model, "digest": self._digest(body)}
+        digest = _digest(json.dumps(list(came.values())), body)
+        header = {"ostinato": "session", "format": FORMAT, "model": model, "digest": digest}
         return json.dumps(header | came).encode() + b"\n" + body
-
-    def _digest(self, body: bytes) -> str:
-        """What says whether the session, whose state is `body`, was changed after saving."""
-        came = json.dumps([self.waiting, self.unanswered, self.unread.hex()])
-        return hashlib.sha256(came.encode() + body).hexdigest()[:16]
 
     @classmethod
     def from_bytes(cls, data: bytes, model: str, like: State) -> Session:
@@ -56,24 +54,56 @@ class Session:
 
         Raises FormatError for bytes that are damaged or no session, MismatchError for one of another model.
         """
-        head, _, body = data.partition(b"\n")
-        try:
-            header = json.loads(head)
-            made_by, digest, newest = str(header["model"]), str(header["digest"]), int(header["format"])
-            waiting, unanswered = (tuple(int(token) for token in header[name]) for name in ("waiting", "unanswered"))
-            unread = bytes.fromhex(header["unread"])
-        except (ValueError, TypeError, KeyError):
-            raise FormatError(f"these {len(data)} bytes are not a saved session; begin a new one") from None
-        if newest > FORMAT:
-            raise FormatError(f"a session of format {newest}, this version reads up to {FORMAT}; upgrade Ostinato")
-        if made_by != model:
+        header, body = _header(data, "session"), data.partition(b"\n")[2]
+        if header.get("model") != model:
             raise MismatchError(
-                f"the session belongs to model {made_by[:12]}, this one is {model[:12]}; "
+                f"the session belongs to model {str(header.get('model'))[:12]}, this one is {model[:12]}; "
                 "step it with the model it was made with, or begin a new one"
             )
-        if cls((), waiting, unanswered, unread)._digest(body) != digest:
+        came: list[Any] = [header.get(name) for name in ("waiting", "unanswered", "unread")]
+        if _digest(json.dumps(came), body) != header["digest"]:
             raise FormatError("the session was cut short or changed after saving; begin a new one")
-        return cls(states.from_bytes(body, like), waiting, unanswered, unread)
+        waiting, unanswered, unread = came
+        return cls(states.from_bytes(body, like), tuple(waiting), tuple(unanswered), bytes.fromhex(unread))
+
+
+def packed(sessions: Mapping[str, bytes]) -> bytes:
+    """Saved sessions with their names as one value, for `unpacked`."""
+    names, body = json.dumps([[name, len(saved)] for name, saved in sessions.items()]), b"".join(sessions.values())
+    header = {"ostinato": "sessions", "format": FORMAT, "digest": _digest(names, body)}
+    return json.dumps(header).encode() + b"\n" + names.encode() + b"\n" + body
+
+
+def unpacked(data: bytes) -> dict[str, bytes]:
+    """The saved sessions, not looked into, by the names that `packed` was given. Raises FormatError."""
+    header = _header(data, "sessions")
+    _, names, body = data.split(b"\n", 2) if data.count(b"\n") > 1 else (b"", b"", b"")
+    if _digest(names.decode("utf8", "replace"), body) != header["digest"]:
+        raise FormatError("the sessions were cut short or changed after saving; begin new ones")
+    sizes = dict(json.loads(names))
+    ends = accumulate(sizes.values())
+    return {name: body[end - size : end] for (name, size), end in zip(sizes.items(), ends, strict=True)}
+
+
+def _header(data: bytes, kind: str) -> dict[str, Any]:
+    """The first line of what was saved, with a digest in it. Raises FormatError."""
+    try:
+        header = json.loads(data.partition(b"\n")[0])
+        found, newest, _ = header["ostinato"], int(header["format"]), header["digest"]
+    except (ValueError, TypeError, KeyError):
+        raise FormatError(f"these {len(data)} bytes are not a saved session; begin a new one") from None
+    if newest > FORMAT:
+        raise FormatError(f"a session of format {newest}, this version reads up to {FORMAT}; upgrade Ostinato")
+    if found != kind:
+        holds = {"session": "one stream", "sessions": "streams with names"}
+        raise FormatError(f"{holds.get(found, found)} was saved here, not {holds[kind]}; go on as it was begun")
+    assert isinstance(header, dict)
+    return header
+
+
+def _digest(came: str, body: bytes) -> str:
+    """What says whether something was changed after saving."""
+    return hashlib.sha256(came.encode() + body).hexdigest()[:16]
 
 
 class Sessions:

@@ -16,7 +16,7 @@ from ostinato.core.errors import ConfigError
 from ostinato.core.state import State
 from ostinato.core.vocabulary import STOP, LogProbs
 from ostinato.stream.model import StreamModel
-from ostinato.stream.session import Session, Sessions, top_k
+from ostinato.stream.session import Session, Sessions, packed, top_k, unpacked
 from ostinato.tasks.language.load import Loaded
 from ostinato.text.incremental import Reader, before_last_word
 
@@ -62,11 +62,12 @@ class Follower:
         self._numbers: dict[str, int] = {}
         self._expected: dict[str, LogProbs] = {}  # the log-probs [V] of each stream's next token
         self._before: dict[str, Session] = {}
+        self._loaded: dict[str, Session] = {}  # saved ones that are read once they are heard
         self._arrived: dict[str, deque[int]] = {}  # what is not answered yet; never empty
 
     def __contains__(self, name: str) -> bool:
         """Whether a stream of that name is open."""
-        return name in self._numbers
+        return name in self._numbers or name in self._loaded
 
     def read(self, arrived: Mapping[str, Iterable[int]]) -> Iterator[Answer]:
         """An answer for every id that arrived, in the order of each stream; streams are read side by side.
@@ -88,8 +89,12 @@ class Follower:
         return token
 
     def open(self, name: str) -> None:
-        """Begin a stream, unless it is open."""
-        if name not in self._numbers:
+        """Begin a stream, or read the saved one of that name, unless it is open."""
+        if name in self._numbers:
+            return
+        if (session := self._loaded.pop(name, None)) is not None:
+            self._place(name, self._read(session), session)
+        else:
             self._place(name, self._start, self._begin)
 
     def _step(self, names: Sequence[str], ids: Sequence[int]) -> list[Answer]:
@@ -130,6 +135,7 @@ class Follower:
     def close(self, name: str) -> None:
         """Forget a stream; its name begins anew when it is heard again. Nothing happens if it is not open."""
         self._arrived.pop(name, None)
+        self._loaded.pop(name, None)
         if name in self._numbers:
             self._forget(name)
 
@@ -146,7 +152,8 @@ class Follower:
         """
         assert self.kept
         came = tuple(self._arrived.get(name, ()))
-        return replace(self._before.get(name, self._begin), unanswered=came, unread=unread).to_bytes(self.fingerprint)
+        session = self._before.get(name) or self._loaded.get(name, self._begin)
+        return replace(session, unanswered=came, unread=unread).to_bytes(self.fingerprint)
 
     def load(self, name: str, data: bytes) -> bytes:
         """Let a stream go on where a saved one was; return its unread bytes. Raises FormatError, MismatchError.
@@ -155,10 +162,19 @@ class Follower:
         """
         session = Session.from_bytes(data, self.fingerprint, self._begin.state)
         self.close(name)
-        self._place(name, self._read(session), session)
+        self._loaded[name] = session
         if session.unanswered:
             self._arrived[name] = deque(session.unanswered)
         return session.unread
+
+    def save_all(self) -> bytes:
+        """All open streams with their names as bytes, for `load_all`."""
+        return packed({name: self.save(name) for name in [*self._numbers, *self._loaded]})
+
+    def load_all(self, data: bytes) -> None:
+        """Let every stream go on that `save_all` saved. Raises FormatError, MismatchError."""
+        for name, saved in unpacked(data).items():
+            self.load(name, saved)
 
     def _place(self, name: str, reached: tuple[LogProbs, State], session: Session) -> None:
         self._expected[name] = reached[0]
