@@ -158,20 +158,23 @@ def near_limit(bench: Bench, case: str, blocks: list[Block], reading: Worker) ->
 def sessions(bench: Bench, name: str) -> Rows:
     """Many sessions that read a token each at once, beside the peers and beside one session."""
     case = StreamCase(512, int(name.removeprefix("sessions-")))
+    gaining, beside = (OURS[:1], OURS[:2]) if bench.quick else (OURS, OURS)
     with ExitStack() as stack:
-        sides = started(bench, stack, case, ours=OURS[:2])
-        sides["alone"] = stack.enter_context(bench.ours(StreamCase(case.hidden), "int8"))
+        sides = started(bench, stack, case, ours=beside)
+        for precision in gaining:
+            sides[f"alone-{precision}"] = stack.enter_context(bench.ours(StreamCase(case.hidden), precision))
         found = bench.blocks(name, sides)
         check(name, found)
-        for precision in OURS[:2]:
+        for precision in beside:
             what = f"a step of {case.sessions} sessions of 2 x 512"
             yield from latencies(bench, f"{name}-{precision}", found, precision, PAIRS[precision], what=what)
-        rates = [
-            tuple(1e6 * count / block.answer["p50"] for block in found[side])
-            for side, count in (("int8", case.sessions), ("alone", 1))
-        ]
-        what = f"{case.sessions} sessions together, int8"
-        yield row_of(f"{name}-gain", what, "tokens/s", rates, "one session", {"threads": bench.threads})
+        for precision in gaining:
+            rates = [
+                tuple(1e6 * count / block.answer["p50"] for block in found[side])
+                for side, count in ((precision, case.sessions), (f"alone-{precision}", 1))
+            ]
+            what = f"{case.sessions} sessions together, {precision}"
+            yield row_of(f"{name}-{precision}-gain", what, "tokens/s", rates, "one session", {"threads": bench.threads})
 
 
 def transformer(bench: Bench, name: str) -> Rows:
@@ -207,7 +210,7 @@ def beside_transformer(bench: Bench, found: Mapping[str, list[Block]], context: 
 def check(name: str, found: Mapping[str, list[Block]]) -> None:
     """Raise MismatchError for an engine whose distributions are not those of the model."""
     for side, blocks in found.items():
-        precision = "int8" if side == "alone" else side.rpartition("-")[2] if side != "torch" else "fp32"
+        precision = side.rpartition("-")[2] if side != "torch" else "fp32"
         divergence = blocks[0].answer["kl"]
         if not divergence < FAR[precision]:
             raise MismatchError(
