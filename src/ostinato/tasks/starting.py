@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -26,6 +26,9 @@ from ostinato.tasks.language.load import Loaded, load
 from ostinato.tasks.stacks import structure
 from ostinato.tasks.words import begin_with, open_vectors
 from ostinato.train.checkpoint import as_array
+
+if TYPE_CHECKING:
+    from ostinato.embed.vectors import Vectors
 
 FILE = "start.safetensors"
 """In the run's data folder: arrays under the names of the network's parameters that begin with them."""
@@ -115,14 +118,31 @@ def copy_into(network: nn.Module, arrays: Arrays, source: str) -> None:
 
 
 def keep_words(
+    folder: Path,
+    tables: Mapping[str, tuple[str, Vectors, Vocabulary]],
+    seed: int,
+    taken: Mapping[str, Any] | None = None,
+) -> list[str]:
+    """Keep the rows that word vectors give the tables of a network; how much each knows of its words.
+
+    tables: by the name of the parameter, the vectors with where they come from, and the vocabulary whose ids it has.
+    taken: as in `keep`. Raises DataError for vectors that know no word.
+    """
+    begun = {name: begin_with(vectors, words, path, seed) for name, (path, vectors, words) in tables.items()}
+    for beginning in begun.values():
+        if not beginning.found:
+            raise DataError(f"{beginning}; give vectors of this language, and cut and normalise the text as theirs was")
+    if begun:
+        arrays = {name: beginning.rows for name, beginning in begun.items()}
+        keep(folder, arrays, " and ".join(beginning.source for beginning in begun.values()), taken or {})
+    return [str(beginning) for beginning in begun.values()]
+
+
+def keep_words_of_size(
     folder: Path, sides: Mapping[str, tuple[str | None, Vocabulary]], embedding: int, seed: int, watch: Watch
 ) -> list[str]:
-    """Keep the rows that word vectors give the tables of a network; how much each side knows of its words.
-
-    sides: by the name of the parameter, where its vectors are (None: it is drawn) and the vocabulary whose ids it has.
-    embedding: the size it must have. Raises ConfigError for vectors of another, DataError for ones that know no word.
-    """
-    arrays, sources, notes = {}, [], []
+    """`keep_words` for tables of one size, those with a path. Raises ConfigError for vectors of another size."""
+    tables = {}
     for name, (path, vocabulary) in sides.items():
         if path is None:
             continue
@@ -132,19 +152,12 @@ def keep_words(
                 f"{path}: vectors of {vectors.dimensions} numbers, and model.embedding is {embedding}; set it to "
                 f"{vectors.dimensions}"
             )
-        beginning = begin_with(vectors, vocabulary, path, seed)
-        if not beginning.found:
-            raise DataError(f"{beginning}; give vectors of its language, and a tokeniser that cuts as theirs did")
-        arrays[name] = beginning.rows
-        sources.append(path)
-        notes.append(str(beginning))
-    if arrays:
-        keep(folder, arrays, " and ".join(sources), {})
-    return notes
+        tables[name] = path, vectors, vocabulary
+    return keep_words(folder, tables, seed)
 
 
 def begin_words(network: nn.Module, folder: Path, frozen: bool) -> None:
-    """Let a network begin with what `keep_words` kept, if anything; frozen: training leaves it as it is."""
+    """Let a network begin with what was kept of word vectors, if anything; frozen: training leaves it as it is."""
     arrays, source, _ = kept(folder)
     copy_into(network, arrays, source)
     if frozen:

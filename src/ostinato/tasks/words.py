@@ -47,10 +47,12 @@ class WordOptions:
         return self
 
 
-def check_frozen(frozen: bool, begins_with: str | None) -> None:
-    """Raise ValueError where nothing is there to be frozen."""
+def check_frozen(frozen: bool, begins_with: str | None, tied: bool = False) -> None:
+    """Raise ValueError where nothing is there to be frozen, or more would be. tied: whether they are the output too."""
     if frozen and not begins_with:
         raise ValueError("frozen holds word vectors that were trained before, and there are none; leave it out")
+    if frozen and tied:
+        raise ValueError("frozen would hold the output layer too, which tied makes of the word vectors; leave one out")
 
 
 @plain_dataclass(frozen=True)

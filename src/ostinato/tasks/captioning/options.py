@@ -71,11 +71,7 @@ class ModelOptions(CaptionerOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_frozen(self.frozen, self.vectors)
-        if self.frozen and self.tied:
-            raise ValueError(
-                "frozen would hold the output layer too, which tied makes of the word vectors; leave one out"
-            )
+        check_frozen(self.frozen, self.vectors, self.tied)
 
     @property
     def network(self) -> CaptionerOptions:

@@ -15,7 +15,7 @@ from ostinato.tasks.captioning.learner import CaptionLearner, new_network
 from ostinato.tasks.captioning.options import Config
 from ostinato.tasks.captioning.predict import CaptionPredictor
 from ostinato.tasks.captioning.predict import load as load_predictor
-from ostinato.tasks.starting import keep_words
+from ostinato.tasks.starting import keep_words_of_size
 
 
 class Captioning:
@@ -31,7 +31,7 @@ class Captioning:
             )
         corpus.save(folder)
         begun = {"decoder.embedding.weight": (config.model.vectors, corpus.target.vocabulary)}
-        notes = keep_words(folder, begun, config.model.embedding, config.train.seed, watch)
+        notes = keep_words_of_size(folder, begun, config.model.embedding, config.train.seed, watch)
         learner = self.learner(config, folder)  # what does not fit is found before the run is made
         if not len(learner.batches(0)):
             raise DataError(

@@ -16,8 +16,8 @@ from ostinato.tasks.classification.learner import ClassificationLearner, new_net
 from ostinato.tasks.classification.options import Config
 from ostinato.tasks.classification.predict import ClassificationPredictor
 from ostinato.tasks.classification.predict import load as load_predictor
-from ostinato.tasks.starting import keep, layers_of, open_language_model
-from ostinato.tasks.words import begin_with, extended, open_vectors
+from ostinato.tasks.starting import keep, keep_words, layers_of, open_language_model
+from ostinato.tasks.words import extended, open_vectors
 from ostinato.text.pipeline import Pipeline
 
 
@@ -66,11 +66,8 @@ def begin(config: Config, texts: Sequence[str], folder: Path, watch: Watch) -> t
         return pipeline, vocabulary, []
     vectors = open_vectors(config.model.vectors, watch)
     vocabulary = extended(vocabulary, vectors, config.model.more_words)
-    beginning = begin_with(vectors, vocabulary, config.model.vectors, config.train.seed)
-    if not beginning.found:
-        raise DataError(f"{beginning}; give vectors of this language, or set data.normalise and data.tokeniser to fit")
-    keep(folder, {"embedding.weight": beginning.rows}, beginning.source, {"embedding": vectors.dimensions})
-    return pipeline, vocabulary, [str(beginning)]
+    tables = {"embedding.weight": (config.model.vectors, vectors, vocabulary)}
+    return pipeline, vocabulary, keep_words(folder, tables, config.train.seed, {"embedding": vectors.dimensions})
 
 
 def _known(pipeline: Pipeline, vocabulary: Vocabulary, texts: Sequence[str], source: str) -> str:

@@ -9,14 +9,14 @@ from ostinato.core.config import build, read_toml
 from ostinato.core.errors import DataError
 from ostinato.core.progress import Watch
 from ostinato.runs import RunDir
-from ostinato.tasks.starting import keep
+from ostinato.tasks.starting import keep_words
 from ostinato.tasks.tagging.data import Corpus, labels_of, notes_on, read_parts
 from ostinato.tasks.tagging.learner import TaggingLearner, new_network
 from ostinato.tasks.tagging.lexicon import made
 from ostinato.tasks.tagging.options import Config
 from ostinato.tasks.tagging.predict import TaggingPredictor
 from ostinato.tasks.tagging.predict import load as load_predictor
-from ostinato.tasks.words import begin_with, open_vectors
+from ostinato.tasks.words import open_vectors
 
 
 class Tagging:
@@ -30,16 +30,12 @@ class Tagging:
             found = {label for sentence in parts.get(part, []) for label in sentence.labels}
             if found and not found & labels.known:
                 raise DataError(f"{names[part]}: none of its labels is one of training ({', '.join(labels.names[:9])})")
-        notes = []
+        notes: Sequence[str] = []
         vectors = open_vectors(config.model.vectors, watch) if config.model.vectors else None
         lexicon = made(config.data, config.model, [sentence.words for sentence in parts["train"]], vectors)
         if vectors is not None:
-            beginning = begin_with(vectors, lexicon.words, str(config.model.vectors), config.train.seed)
-            if not beginning.found:
-                raise DataError(f"{beginning}; give vectors of this language, or set data.normalise to fit")
-            arrays = {"embedding.weight": beginning.rows}
-            keep(folder, arrays, beginning.source, {"embedding": vectors.dimensions})
-            notes.append(str(beginning))
+            tables = {"embedding.weight": (str(config.model.vectors), vectors, lexicon.words)}
+            notes = keep_words(folder, tables, config.train.seed, {"embedding": vectors.dimensions})
         corpus = Corpus(parts, names, labels, source, lexicon)
         corpus.save(folder)
         learner = self.learner(config, folder)  # what does not fit is found before the run is made

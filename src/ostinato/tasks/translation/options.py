@@ -113,11 +113,8 @@ class ModelOptions(EncoderDecoderOptions):
         super().__post_init__()
         if self.shared and self.target_vectors:
             raise ValueError("with shared, vectors are those of both sides; leave target_vectors out")
-        check_frozen(self.frozen, self.vectors or self.target_vectors)
-        if self.frozen and self.tied and (self.target_vectors or self.shared):
-            raise ValueError(
-                "frozen would hold the output layer too, which tied makes of the word vectors; leave one out"
-            )
+        target = self.target_vectors or (self.vectors if self.shared else None)
+        check_frozen(self.frozen, self.vectors or target, self.tied and target is not None)
         if self.copy_unknown and self.attention == "none":
             raise ValueError("copy_unknown takes the word that attention looks at, and there is none; leave one out")
 

@@ -9,7 +9,7 @@ from ostinato.core.config import build, read_toml
 from ostinato.core.errors import DataError
 from ostinato.core.progress import Watch
 from ostinato.runs import RunDir
-from ostinato.tasks.starting import keep_words
+from ostinato.tasks.starting import keep_words_of_size
 from ostinato.tasks.translation.data import Corpus, made_corpus, notes_on
 from ostinato.tasks.translation.encoding import Encoded
 from ostinato.tasks.translation.learner import TranslationLearner, new_network
@@ -29,7 +29,7 @@ class Translation:
             "encoder.embedding.weight": (config.model.vectors, corpus.source.vocabulary),
             "decoder.embedding.weight": (config.model.target_vectors, corpus.target.vocabulary),
         }
-        notes = [*notes, *keep_words(folder, begun, config.model.embedding, config.train.seed, watch)]
+        notes = [*notes, *keep_words_of_size(folder, begun, config.model.embedding, config.train.seed, watch)]
         learner = self.learner(config, folder)  # what does not fit is found before the run is made
         if not len(learner.batches(0)):
             raise DataError(
