@@ -96,13 +96,12 @@ class Stack(nn.Module):
         turned = reversal(lengths, xs.shape[1])
 
         def read(layer: int, xs: Tensor) -> Tensor:
-            cell = self.cells[layer]
-            outputs, _ = self.recur(cell, cell.init_state(len(xs)), xs)
+            outputs = self.afresh(self.cells[layer], xs)
             if not self.options.bidirectional:
                 return outputs
             back = self.backwards[layer]
             assert isinstance(back, Cell)
-            others, _ = self.recur(back, back.init_state(len(xs)), pick(xs, turned))
+            others = self.afresh(back, pick(xs, turned))
             return torch.cat([outputs, pick(others, turned)], dim=-1)
 
         return self.through(xs, read)
@@ -134,6 +133,17 @@ class Stack(nn.Module):
         """What layer number `layer` hands on of its cell's outputs, given what the one below handed on."""
         outputs = self.blocks[layer](self.norms[layer](outputs))
         return outputs + lower if self.options.residual and lower.shape == outputs.shape else outputs
+
+    def afresh(self, cell: Cell, xs: Tensor) -> Tensor:
+        """The outputs [B, T, output_size] of a cell that reads xs [B, T, D] from the start; by our own kernels in
+        training, where they know the cell and products are bfloat16 on a processor."""
+        if self.training and torch.is_autocast_enabled(xs.device.type) and not any(self.noise):
+            from ostinato.nn.fused.scanning import scanner_of
+
+            if (scanner := scanner_of(cell, xs)) is not None:
+                return scanner.read(cell, xs)
+        outputs, _ = self.recur(cell, cell.init_state(len(xs)), xs)
+        return outputs
 
     def recur(self, cell: Cell, state: Any, xs: Tensor) -> tuple[Tensor, Any]:
         """`cell.scan` with the recurrence's noise; step by step only where that noise is."""

@@ -86,7 +86,7 @@ class TaskLearner:
             "task": self.kind,
             "train_tokens": int(self.targets.sum()),
             "engine": f"torch {'bf16' if self.bf16 else 'float32'} on {self.device.type}",
-            "engine_reason": "our kernels are for language models",
+            "engine_reason": "our own kernels train whole language models, of other networks parts",
         }
 
     @property

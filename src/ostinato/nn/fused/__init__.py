@@ -2,5 +2,5 @@
 
 `engine` decides and leads, `cells` says what each cell is made of, `layers` reads and learns through time, `head` is
 the softmax; views of the network's own parameters and gradients (`weights`) go in, everything in between is written
-into memory that is kept.
+into memory that is kept. `scanning` lets networks that torch trains read whole sequences by the same kernels.
 """

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from ostinato.kernels import recurrent_average, recurrent_elman, recurrent_gru, recurrent_layer_norm, recurrent_lstm
+from ostinato.nn.cells import Cell, cells
 from ostinato.nn.cells.parallel_scan import AveragingCell
 from ostinato.nn.cells.recurrent import RecurrentCell
 
@@ -119,3 +120,9 @@ KERNELS: dict[str, Kernels] = {
 def kernels_of(kind: str, options: Any) -> Kernels | None:
     """The kernels of a kind of model, or None if it has none."""
     return KERNELS.get(f"rnn {options.activation}" if kind == "rnn" else kind)
+
+
+def kernels_of_cell(cell: Cell) -> Kernels | None:
+    """The same for a cell by itself."""
+    kind = next((name for name in cells if type(cell) is cells[name]), "")
+    return kernels_of(kind, cell)

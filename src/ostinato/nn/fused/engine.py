@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -330,8 +331,14 @@ def norm_vectors(norm: nn.LayerNorm) -> Vectors:
     return Vectors([Vector(*gain, 0), Vector(*shift, len(gain[0]))])
 
 
-def layer_of(cell: RecurrentCell | AveragingCell, kernels: Kernels, join: Join | None, dropped: bool) -> Layer:
-    """A layer of a cell's arrays."""
+def layer_of(
+    cell: RecurrentCell | AveragingCell,
+    kernels: Kernels,
+    join: Join | None,
+    dropped: bool,
+    both: Callable[[Tensor], tuple[NDArray[np.float32], NDArray[np.float32]]] = both,
+) -> Layer:
+    """A layer of a cell's arrays; both: gives the memory of a parameter and of its gradient."""
     size, make = cell.hidden_size, DroppedMatrix if dropped else Matrix
     parts: list[Matrix] = []
     if isinstance(cell, RecurrentCell):

@@ -1,0 +1,169 @@
+"""A cell that reads whole sequences by the kernels, as one step of torch's graph: for networks that torch trains."""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ostinato.kernels import simd
+from ostinato.kernels.team import team_of
+from ostinato.nn.cells import Cell
+from ostinato.nn.cells.recurrent import RecurrentCell
+from ostinato.nn.fused.cells import Kernels, kernels_of_cell
+from ostinato.nn.fused.engine import layer_of
+from ostinato.nn.fused.layers import NOTHING, Segment
+from ostinato.nn.fused.memory import Memory
+from ostinato.nn.fused.weights import Floats, width_of
+
+Words = NDArray[np.uint16]
+
+
+def scanner_of(cell: Cell, xs: Tensor) -> Scanner | None:
+    """What reads xs [B, T, input_size] by the kernels, from the start and for learning; None where they do not fit."""
+    if not (simd.HAS_BF16 and torch.is_grad_enabled() and cell.training and xs.device.type == "cpu" and xs.numel()):
+        return None
+    if not torch.is_autocast_enabled("cpu") or torch.get_autocast_dtype("cpu") != torch.bfloat16:
+        return None
+    if not all(one.requires_grad and one.dtype == torch.float32 for one in cell.parameters()):
+        return None
+    if not isinstance(cell, RecurrentCell) or (kernels := kernels_of_cell(cell)) is None:
+        return None
+    scanner = _scanners.get(cell)
+    if scanner is None or not scanner.fits():
+        scanner = _scanners[cell] = Scanner(cell, kernels)
+    return scanner
+
+
+class Scanner:
+    """A cell's weights for the kernels, and the memory of the readings that are over."""
+
+    def __init__(self, cell: RecurrentCell, kernels: Kernels):
+        self.parameters: list[Tensor] = []
+        self.gradients: list[Floats] = []
+        self.layer = layer_of(cell, kernels, None, False, self._both)
+        assert len(self.parameters) == len(list(cell.parameters()))
+        self.places = [parameter.data_ptr() for parameter in self.parameters]
+        self.free: list[list[Memory]] = []
+
+    def _both(self, parameter: Tensor) -> tuple[Floats, Floats]:
+        """The memory of a parameter, and one of ours for its gradient."""
+        known = [parameter is other for other in self.parameters]
+        if not any(known):
+            known.append(True)
+            self.parameters.append(parameter)
+            self.gradients.append(np.zeros(parameter.shape, np.float32))
+        return parameter.detach().numpy(), self.gradients[known.index(True)]
+
+    def fits(self) -> bool:
+        """Whether the parameters are where they were."""
+        return [parameter.data_ptr() for parameter in self.parameters] == self.places
+
+    def borrow(self, threads: int) -> list[Memory]:
+        """Memory for the threads of a reading, which gives it back to `free` in the end."""
+        for place, held in enumerate(self.free):
+            if len(held) == threads:
+                return self.free.pop(place)
+        return [Memory() for _ in range(threads)]
+
+    def read(self, cell: Cell, xs: Tensor) -> Tensor:
+        """The outputs [B, T, H] in bfloat16 of a cell that starts anew and reads xs [B, T, input_size]."""
+        found: Tensor = _Read.apply(xs, self, cell.init_state(len(xs)), *self.parameters)  # type: ignore[no-untyped-call]
+        return found
+
+
+_scanners: WeakKeyDictionary[Cell, Scanner] = WeakKeyDictionary()
+
+
+class Reading:
+    """One reading, from the inputs to the gradients; the rows of the batch are split over torch's threads."""
+
+    def __init__(self, scanner: Scanner, batch: int, steps: int):
+        self.scanner, self.layer, self.batch, self.steps = scanner, scanner.layer, batch, steps
+        self.team = team_of(torch.get_num_threads())
+        self.memory = scanner.borrow(self.team.threads)
+        ends = np.linspace(0, batch, self.team.threads + 1).astype(int).tolist()
+        self.segments = [
+            Segment(begin, end, steps, memory) for begin, end, memory in zip(ends, ends[1:], self.memory, strict=False)
+        ]
+
+    def forward(self, xs: Words, state: Any) -> Words:
+        """The outputs [B, T, H] of inputs [T, B, input_size], both the bits of bfloat16."""
+        layer, outputs = self.layer, np.empty((self.batch, self.steps, self.layer.size), np.uint16)
+
+        def work(member: int) -> None:
+            segment = self.segments[member]
+            for matrix, _, _ in layer.matrices():
+                matrix.pack(member, self.team.threads)
+            if member == 0:
+                layer.vectors.collect()
+            self.team.meet()
+            if not segment.rows:
+                return
+            segment.enter(0, layer, state)
+            mine = slice(segment.begin, segment.end)
+            segment.inputs(0, layer.reads)[: segment.read, : layer.reads] = by_tokens(xs[:, mine])
+            above = segment.take("above", 0, (segment.tokens, width_of(layer.size)), np.uint16)
+            segment.forward(0, layer, above, NOTHING)
+            hidden = segment.states(0, layer)[1][segment.rows :, : layer.size]
+            outputs[mine] = by_rows(hidden, segment)
+
+        self.team.run(work)
+        return outputs
+
+    def backward(self, errors: Floats) -> Floats:
+        """The errors [B, T, input_size] of the inputs from those [T, B, H] of the outputs; gradients are written."""
+        layer, below = self.layer, np.empty((self.batch, self.steps, self.layer.reads), np.float32)
+        used = [segment for segment in self.segments if segment.rows]
+
+        def work(member: int) -> None:
+            segment = self.segments[member]
+            if segment.rows:
+                mine = slice(segment.begin, segment.end)
+                own = segment.take("output errors", 0, (segment.tokens, layer.size))
+                own[: segment.read] = by_tokens(errors[:, mine])
+                read = segment.take("input errors", 0, (segment.tokens, layer.reads))
+                segment.backward(0, layer, own, read)
+                below[mine] = by_rows(read[: segment.read], segment)
+            self.team.meet()
+            for matrix, column, name in layer.matrices():
+                sides = [one.layer_sides(name, 0, layer, column, matrix.columns) for one in used]
+                matrix.learn(sides, member, self.team.threads, False)
+            for vectors, name in layer.every_vector():
+                parts = [one.take(name, 0, (vectors.values.size,)) for one in used]
+                vectors.learn(parts, member, self.team.threads, False)
+
+        self.team.run(work)
+        self.scanner.free.append(self.memory)
+        return below
+
+
+def by_tokens(values: NDArray[Any]) -> NDArray[Any]:
+    """[T, B, D] as [T * B, D]."""
+    return values.reshape(-1, values.shape[-1])
+
+
+def by_rows(values: NDArray[Any], segment: Segment) -> NDArray[Any]:
+    """[T * B, D], the tokens of a segment, as [B, T, D]."""
+    return values.reshape(segment.steps, segment.rows, -1).swapaxes(0, 1)
+
+
+class _Read(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, xs: Tensor, scanner: Scanner, state: Any, *_: Tensor) -> Tensor:
+        ctx.reading, ctx.dtype = Reading(scanner, *xs.shape[:2]), xs.dtype
+        words = xs.detach().transpose(0, 1).to(torch.bfloat16).contiguous().view(torch.int16).numpy()
+        outputs = ctx.reading.forward(words.view(np.uint16), state)
+        return torch.from_numpy(outputs.view(np.int16)).view(torch.bfloat16)
+
+    @staticmethod
+    def backward(ctx: Any, errors: Tensor) -> tuple[Tensor | None, ...]:
+        reading, ctx.reading = ctx.reading, None
+        assert reading is not None, "the gradient of a reading was asked for twice"
+        below = reading.backward(errors.transpose(0, 1).float().contiguous().numpy())
+        gradients = [torch.from_numpy(gradient.copy()) for gradient in reading.scanner.gradients]
+        return torch.from_numpy(below).to(ctx.dtype), None, None, *gradients
