@@ -167,6 +167,8 @@ def test_weights_that_changed_or_moved_and_copies_of_a_cell_are_read_as_they_are
     assert all(map(torch.equal, found(by_kernels, twin, xs, weight), first))
     cell.from_input.weight.data = twin.from_input.weight.detach().clone()
     assert all(map(torch.equal, found(by_kernels, cell, xs, weight), first))
+    cell.from_input.bias = torch.nn.Parameter(twin.from_input.bias.detach() + 1)
+    assert apart(by_kernels(cell, xs), by_torch(cell, xs)) < 0.01
 
 
 def test_a_second_gradient_of_the_same_reading_is_refused() -> None:

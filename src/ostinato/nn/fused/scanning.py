@@ -34,9 +34,14 @@ def scanner_of(cell: Cell, xs: Tensor) -> Scanner | None:
     if not isinstance(cell, RecurrentCell) or (kernels := kernels_of_cell(cell)) is None:
         return None
     scanner = _scanners.get(cell)
-    if scanner is None or not scanner.fits():
+    if scanner is None or scanner.places != places_of(cell):
         scanner = _scanners[cell] = Scanner(cell, kernels)
     return scanner
+
+
+def places_of(cell: Cell) -> dict[int, int]:
+    """Where the numbers of a cell's parameters are."""
+    return {id(parameter): parameter.data_ptr() for parameter in cell.parameters()}
 
 
 class Scanner:
@@ -46,8 +51,8 @@ class Scanner:
         self.parameters: list[Tensor] = []
         self.gradients: list[Floats] = []
         self.layer = layer_of(cell, kernels, None, False, self._both)
-        assert len(self.parameters) == len(list(cell.parameters()))
-        self.places = [parameter.data_ptr() for parameter in self.parameters]
+        self.places = places_of(cell)
+        assert len(self.parameters) == len(self.places)
         self.free: list[list[Memory]] = []
 
     def _both(self, parameter: Tensor) -> tuple[Floats, Floats]:
@@ -58,10 +63,6 @@ class Scanner:
             self.parameters.append(parameter)
             self.gradients.append(np.zeros(parameter.shape, np.float32))
         return parameter.detach().numpy(), self.gradients[known.index(True)]
-
-    def fits(self) -> bool:
-        """Whether the parameters are where they were."""
-        return [parameter.data_ptr() for parameter in self.parameters] == self.places
 
     def borrow(self, threads: int) -> list[Memory]:
         """Memory for the threads of a reading, which gives it back to `free` in the end."""
