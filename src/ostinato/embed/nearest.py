@@ -95,7 +95,8 @@ def cosines(queries: Floats) -> Score:
     """The cosine of each row with queries [Q, D] of length one."""
 
     def score(rows: Floats, inverses: Floats) -> Floats:
-        found: Floats = queries @ rows.T
+        with np.errstate(all="ignore"):  # libraries of products may raise flags for what lies beside the rows
+            found: Floats = queries @ rows.T
         found *= inverses
         return found
 
