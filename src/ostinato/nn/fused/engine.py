@@ -19,7 +19,7 @@ from ostinato.nn.cells.recurrent import RecurrentCell
 from ostinato.nn.fused.cells import Kernels, kernels_of
 from ostinato.nn.fused.dropout import Dropout
 from ostinato.nn.fused.head import SoftmaxWeights, softmax_of
-from ostinato.nn.fused.layers import Join, Layer, Segment
+from ostinato.nn.fused.layers import Join, Layer, Segment, learn
 from ostinato.nn.fused.memory import Memory
 from ostinato.nn.fused.weights import DroppedMatrix, Matrix, Vector, Vectors, width_of
 from ostinato.nn.heads import LinearHead
@@ -276,12 +276,7 @@ class Step:
         """This member's rows of all weight gradients, from all segments; its columns of the embedding's."""
         threads, used, projection = self.team.threads, self.used, self.fused.projection
         for number, layer in enumerate(self.layers):
-            for matrix, column, name in layer.matrices():
-                sides = [segment.layer_sides(name, number, layer, column, matrix.columns) for segment in used]
-                matrix.learn(sides, member, threads, self.add)
-            for vectors, name in layer.every_vector():
-                errors = [segment.take(name, number, (vectors.values.size,)) for segment in used]
-                vectors.learn(errors, member, threads, self.add)
+            learn(layer, number, used, member, threads, self.add)
         if projection:
             sides = [segment.project_sides(self.top, projection) for segment in used]
             projection.learn(sides, member, threads, self.add)

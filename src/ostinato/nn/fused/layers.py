@@ -16,7 +16,7 @@ from ostinato.nn.fused.cells import Kernels
 from ostinato.nn.fused.memory import Memory
 from ostinato.nn.fused.weights import Floats, Matrix, Sides, Vectors, width_of
 
-__all__ = ["Join", "Layer", "Segment", "spread", "width_of"]
+__all__ = ["NOTHING", "Join", "Layer", "Segment", "learn", "spread", "width_of"]
 
 Words = NDArray[np.uint16]
 NOTHING = Mask(0, np.uint32(0), np.float32(1), 1)
@@ -233,3 +233,13 @@ class Segment:
     def project_sides(self, number: int, matrix: Matrix) -> Sides:
         """`sides` of the projection."""
         return self.sides("inputs", number, even(matrix.rows), 0, matrix.columns)
+
+
+def learn(layer: Layer, number: int, segments: list[Segment], member: int, members: int, add: bool) -> None:
+    """Add a member's share of all gradients of a layer, of the segments with rows, to what is there; or write it."""
+    for matrix, column, name in layer.matrices():
+        sides = [segment.layer_sides(name, number, layer, column, matrix.columns) for segment in segments]
+        matrix.learn(sides, member, members, add)
+    for vectors, name in layer.every_vector():
+        errors = [segment.take(name, number, (vectors.values.size,)) for segment in segments]
+        vectors.learn(errors, member, members, add)

@@ -16,7 +16,7 @@ from ostinato.nn.cells import Cell
 from ostinato.nn.cells.recurrent import RecurrentCell
 from ostinato.nn.fused.cells import Kernels, kernels_of_cell
 from ostinato.nn.fused.engine import layer_of
-from ostinato.nn.fused.layers import NOTHING, Segment
+from ostinato.nn.fused.layers import NOTHING, Segment, learn
 from ostinato.nn.fused.memory import Memory
 from ostinato.nn.fused.weights import Floats, width_of
 
@@ -131,12 +131,7 @@ class Reading:
                 segment.backward(0, layer, own, read)
                 below[mine] = by_rows(read[: segment.read], segment)
             self.team.meet()
-            for matrix, column, name in layer.matrices():
-                sides = [one.layer_sides(name, 0, layer, column, matrix.columns) for one in used]
-                matrix.learn(sides, member, self.team.threads, False)
-            for vectors, name in layer.every_vector():
-                parts = [one.take(name, 0, (vectors.values.size,)) for one in used]
-                vectors.learn(parts, member, self.team.threads, False)
+            learn(layer, 0, used, member, self.team.threads, False)
 
         self.team.run(work)
         self.scanner.free.append(self.memory)
