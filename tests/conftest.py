@@ -7,8 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import settings
 
 from lab_browser import browser, lab_runs, lab_server, lab_translators, lab_words, open_page  # noqa: F401, fixtures
+
+settings.register_profile("any machine", settings(), deadline=None)  # no test asserts a time
+settings.load_profile("any machine")
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 
