@@ -117,9 +117,9 @@ def test_rows_alone_give_what_they_give_together() -> None:
         torch.testing.assert_close(alone[1][0], together[1][row], atol=1e-5, rtol=1e-5)
 
 
-def stack_of(kind: str, **options: Any) -> Stack:
+def stack_of(kind: str) -> Stack:
     torch.manual_seed(1)
-    chosen = KINDS[kind](hidden=12, layers=2, dropout=0.0, bidirectional=True, **options)
+    chosen = KINDS[kind](hidden=12, layers=2, dropout=0.0, bidirectional=True)
     return Stack(lambda reads, size: make_cell(kind, chosen, reads, size), 9, chosen).train()
 
 

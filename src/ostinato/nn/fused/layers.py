@@ -16,7 +16,7 @@ from ostinato.nn.fused.cells import Kernels
 from ostinato.nn.fused.memory import Memory
 from ostinato.nn.fused.weights import Floats, Matrix, Sides, Vectors, width_of
 
-__all__ = ["NOTHING", "Join", "Layer", "Segment", "learn", "spread", "width_of"]
+__all__ = ["NOTHING", "Join", "Layer", "Segment", "Words", "learn", "spread", "width_of"]
 
 Words = NDArray[np.uint16]
 NOTHING = Mask(0, np.uint32(0), np.float32(1), 1)

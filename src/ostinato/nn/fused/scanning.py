@@ -11,16 +11,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ostinato.kernels import simd
-from ostinato.kernels.team import team_of
+from ostinato.kernels.team import part, team_of
 from ostinato.nn.cells import Cell
 from ostinato.nn.cells.recurrent import RecurrentCell
 from ostinato.nn.fused.cells import Kernels, kernels_of_cell
 from ostinato.nn.fused.engine import layer_of
-from ostinato.nn.fused.layers import NOTHING, Segment, learn
+from ostinato.nn.fused.layers import NOTHING, Segment, Words, learn
 from ostinato.nn.fused.memory import Memory
 from ostinato.nn.fused.weights import Floats, width_of
-
-Words = NDArray[np.uint16]
 
 
 def scanner_of(cell: Cell, xs: Tensor) -> Scanner | None:
@@ -87,9 +85,9 @@ class Reading:
         self.scanner, self.layer, self.batch, self.steps = scanner, scanner.layer, batch, steps
         self.team = team_of(torch.get_num_threads())
         self.memory = scanner.borrow(self.team.threads)
-        ends = np.linspace(0, batch, self.team.threads + 1).astype(int).tolist()
         self.segments = [
-            Segment(begin, end, steps, memory) for begin, end, memory in zip(ends, ends[1:], self.memory, strict=False)
+            Segment(*part(0, batch, member, self.team.threads), steps, memory)
+            for member, memory in enumerate(self.memory)
         ]
 
     def forward(self, xs: Words, state: Any) -> Words:
@@ -107,11 +105,11 @@ class Reading:
                 return
             segment.enter(0, layer, state)
             mine = slice(segment.begin, segment.end)
-            segment.inputs(0, layer.reads)[: segment.read, : layer.reads] = by_tokens(xs[:, mine])
+            by_steps(segment.inputs(0, layer.reads), segment)[:, :, : layer.reads] = xs[:, mine]
             above = segment.take("above", 0, (segment.tokens, width_of(layer.size)), np.uint16)
             segment.forward(0, layer, above, NOTHING)
-            hidden = segment.states(0, layer)[1][segment.rows :, : layer.size]
-            outputs[mine] = by_rows(hidden, segment)
+            hidden = by_steps(segment.states(0, layer)[1][segment.rows :], segment)
+            outputs[mine] = hidden[:, :, : layer.size].swapaxes(0, 1)
 
         self.team.run(work)
         return outputs
@@ -126,10 +124,10 @@ class Reading:
             if segment.rows:
                 mine = slice(segment.begin, segment.end)
                 own = segment.take("output errors", 0, (segment.tokens, layer.size))
-                own[: segment.read] = by_tokens(errors[:, mine])
+                by_steps(own, segment)[:] = errors[:, mine]
                 read = segment.take("input errors", 0, (segment.tokens, layer.reads))
                 segment.backward(0, layer, own, read)
-                below[mine] = by_rows(read[: segment.read], segment)
+                below[mine] = by_steps(read, segment).swapaxes(0, 1)
             self.team.meet()
             learn(layer, 0, used, member, self.team.threads, False)
 
@@ -138,14 +136,9 @@ class Reading:
         return below
 
 
-def by_tokens(values: NDArray[Any]) -> NDArray[Any]:
-    """[T, B, D] as [T * B, D]."""
-    return values.reshape(-1, values.shape[-1])
-
-
-def by_rows(values: NDArray[Any], segment: Segment) -> NDArray[Any]:
-    """[T * B, D], the tokens of a segment, as [B, T, D]."""
-    return values.reshape(segment.steps, segment.rows, -1).swapaxes(0, 1)
+def by_steps(values: NDArray[Any], segment: Segment) -> NDArray[Any]:
+    """[tokens, D] of a segment as [T, B, D], a view."""
+    return values[: segment.read].reshape(segment.steps, segment.rows, -1)
 
 
 class _Read(torch.autograd.Function):
