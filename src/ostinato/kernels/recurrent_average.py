@@ -91,19 +91,19 @@ def forward(form, gates, bias, weights, states, above, steps, rows, mask):
 
 
 @numba.njit(cache=True, nogil=True)
-def backward(form, gates, bias, weights, states, narrow_errors, hidden_errors, bias_errors, steps, rows):
+def backward(form, gates, bias, weights, states, narrow_errors, hidden_errors, bias_errors, carried, steps, rows):
     """The errors of all sums, from the last step to the first.
 
     gates: the activations of `forward`; overwritten. narrow_errors: [steps * rows, >= blocks * H] uint16, filled.
     hidden_errors: [steps * rows, H] float32, the errors that come from above; overwritten. bias_errors: [blocks * H],
-    added to.
+    added to. carried: [rows, H], the errors of the states before the first step are added to it.
     """
     hidden = states[0]
     size = hidden.shape[1]
-    outside, last = np.zeros(size, np.float32), gates.shape[1] - size  # `outside`: of the state before the first step
+    last = gates.shape[1] - size
     for token in range(steps * rows - 1, -1, -1):
         at, errors = gates[token], hidden_errors[token]
-        earlier = hidden_errors[token - rows] if token >= rows else outside
+        earlier = hidden_errors[token - rows] if token >= rows else carried[token]
         if form == UPDATE:
             _errors(at[:size], at[last:], hidden[token], errors, earlier)
         else:

@@ -61,12 +61,12 @@ def _activate_errors(activation, hidden, hidden_errors, errors):
 
 
 @numba.njit(cache=True, nogil=True)
-def backward(activation, sums, bias, weights, states, narrow_errors, hidden_errors, bias_errors, steps, rows):
+def backward(activation, sums, bias, weights, states, narrow_errors, hidden_errors, bias_errors, carried, steps, rows):
     """The errors of all sums, from the last step to the first.
 
     sums: overwritten. weights: the recurrent matrix packed with its rows inside. narrow_errors: [steps * rows, >= H]
     uint16, filled. hidden_errors: [steps * rows, H] float32, the errors that come from above; overwritten.
-    bias_errors: [H], added to.
+    bias_errors: [H], added to. carried: left alone, since all errors of a state before come through the matrix.
     """
     hidden = states[0]
     for step in range(steps - 1, -1, -1):

@@ -91,16 +91,16 @@ def forward_after(gates, vectors, weights, states, above, steps, rows, mask):
 
 
 @numba.njit(cache=True, nogil=True)
-def backward_after(gates, vectors, weights, states, narrow_errors, hidden_errors, vector_errors, steps, rows):
+def backward_after(gates, vectors, weights, states, narrow_errors, hidden_errors, vector_errors, carried, steps, rows):
     """The errors of all gate sums, from the last step to the first, the reset after the product.
 
     gates: the activations of `forward_after`; overwritten. weights: both matrices packed with their rows inside.
     narrow_errors: [steps * rows, >= 4H] uint16, filled. hidden_errors: [steps * rows, H] float32, the errors that
-    come from above; overwritten. vector_errors: [4H], added to.
+    come from above; overwritten. vector_errors: [4H], added to. carried: [rows, H], those of the states before the
+    first step are added to it, but for what comes through the recurrent matrices' first products.
     """
     hidden = states[0]
     size = hidden.shape[1]
-    outside = np.zeros(size, np.float32)  # the errors of the state before the first step, which nobody asks for
     for step in range(steps - 1, -1, -1):
         first = step * rows
         if step + 1 < steps:
@@ -108,7 +108,7 @@ def backward_after(gates, vectors, weights, states, narrow_errors, hidden_errors
             blame(narrow_errors, first + rows, 3 * size, rows, weights[1], hidden_errors, first, 1)
         for row in range(rows):
             at = gates[first + row]
-            earlier = hidden_errors[first - rows + row] if step else outside
+            earlier = hidden_errors[first - rows + row] if step else carried[row]
             candidate = at[2 * size : 3 * size]
             _update_errors(at[size : 2 * size], candidate, hidden[first + row], hidden_errors[first + row], earlier)
             _reset_errors_after(at[:size], candidate, at[3 * size :])
@@ -145,25 +145,25 @@ def forward_before(gates, vectors, weights, states, above, steps, rows, mask):
 
 
 @numba.njit(cache=True, nogil=True)
-def backward_before(gates, vectors, weights, states, narrow_errors, hidden_errors, vector_errors, steps, rows):
+def backward_before(gates, vectors, weights, states, narrow_errors, hidden_errors, vector_errors, carried, steps, rows):
     """The errors of all gate sums, the reset before the product; as `backward_after`, with three blocks."""
     hidden = states[0]
     size = hidden.shape[1]
-    outside, errors = np.zeros(size, np.float32), np.empty((rows, size), np.float32)
+    errors = np.empty((rows, size), np.float32)
     for step in range(steps - 1, -1, -1):
         first = step * rows
         if step + 1 < steps:
             blame(narrow_errors, first + rows, 0, rows, weights[0], hidden_errors, first, 1)
         for row in range(rows):
             at = gates[first + row]
-            earlier = hidden_errors[first - rows + row] if step else outside
+            earlier = hidden_errors[first - rows + row] if step else carried[row]
             candidate = at[2 * size :]
             _update_errors(at[size : 2 * size], candidate, hidden[first + row], hidden_errors[first + row], earlier)
             narrowed(candidate, narrow_errors[first + row, 2 * size : 3 * size])
         blame(narrow_errors, first, 2 * size, rows, weights[1], errors, 0, 0)
         for row in range(rows):
             at = gates[first + row]
-            earlier = hidden_errors[first - rows + row] if step else outside
+            earlier = hidden_errors[first - rows + row] if step else carried[row]
             _reset_errors_before(at[:size], hidden[first + row], errors[row], earlier)
             narrowed(at[: 2 * size], narrow_errors[first + row])
             added(at, vector_errors)

@@ -78,11 +78,11 @@ def _read_errors(output, normal, gain, shift, hidden_errors, seen_errors):
 
 
 @numba.njit(cache=True, nogil=True)
-def backward(gates, vectors, weights, states, narrow_errors, hidden_errors, vector_errors, steps, rows):
+def backward(gates, vectors, weights, states, narrow_errors, hidden_errors, vector_errors, carried, steps, rows):
     """The errors of all products, from the last step to the first.
 
     gates: the products that `forward` kept; overwritten. narrow_errors: [steps * rows, >= 8H] uint16, filled.
-    weights, hidden_errors: as the LSTM's, see `recurrent_lstm.backward`. vector_errors: as vectors, added to.
+    weights, hidden_errors, carried: as the LSTM's, see `recurrent_lstm.backward`. vector_errors: as vectors, added to.
     """
     cells = states[0]
     size = cells.shape[1]
@@ -97,13 +97,12 @@ def backward(gates, vectors, weights, states, narrow_errors, hidden_errors, vect
     )
     normal, other, opened = np.empty(many, np.float32), np.empty(many, np.float32), np.empty(many, np.float32)
     seen, seen_errors = np.empty(size, np.float32), np.empty(size, np.float32)
-    all_cell_errors = np.zeros((rows, size), np.float32)
     for step in range(steps - 1, -1, -1):
         first = step * rows
         if step + 1 < steps:
             blame(narrow_errors, first + rows, many, rows, weights[0], hidden_errors, first, 1)
         for row in range(rows):
-            at, cell_errors = gates[first + row], all_cell_errors[row]
+            at, cell_errors = gates[first + row], carried[row]
             scale = normalise(at[:many], normal, EPSILON)
             other_scale = normalise(at[many:], other, EPSILON)
             _join(normal, gain, other, other_gain, opened)

@@ -126,23 +126,23 @@ def _see_errors(sum_errors, cell, peephole, cell_errors, peephole_errors):
 
 
 @numba.njit(cache=True, nogil=True)
-def backward(form, gates, vectors, weights, states, narrow_errors, hidden_errors, vector_errors, steps, rows):
+def backward(form, gates, vectors, weights, states, narrow_errors, hidden_errors, vector_errors, carried, steps, rows):
     """The errors of all gate sums, from the last step to the first.
 
     gates: the activations of `forward`; overwritten. weights: the recurrent matrix packed with its rows inside.
     narrow_errors: [steps * rows, >= blocks * H] uint16, filled. hidden_errors: [steps * rows, H] float32, the errors
-    that come from above; overwritten. vector_errors: as vectors, added to.
+    that come from above; overwritten. vector_errors: as vectors, added to. carried: [rows, H], the errors of the cells
+    after the last step that come from later ones; those of the cells before the first step afterwards.
     """
     cells = states[0]
     size, many = cells.shape[1], gates.shape[1]
-    all_cell_errors = np.zeros((rows, size), np.float32)
     bias_errors, peepholes, peephole_errors = vector_errors[:many], vectors[many:], vector_errors[many:]
     for step in range(steps - 1, -1, -1):
         first = step * rows
         if step + 1 < steps:
             blame(narrow_errors, first + rows, 0, rows, weights[0], hidden_errors, first, 1)
         for row in range(rows):
-            at, cell_errors = gates[first + row], all_cell_errors[row]
+            at, cell_errors = gates[first + row], carried[row]
             before, after = cells[first + row], cells[first + rows + row]
             _read_errors(at[many - size :], after, hidden_errors[first + row], cell_errors)
             if form == PEEPHOLE:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx, once_differentiable
 
 from ostinato.core.errors import ConfigError, DivergedError, MismatchError, ShapeError
-from ostinato.nn.unroll import pick, reversal
+from ostinato.nn.unroll import reversal, turn
 
 Floats = NDArray[np.float64]
 SPREAD = 700.0  # nats between two numbers whose exponentials float64 can both hold
@@ -184,14 +184,14 @@ def _sums(scores: Tensor, lengths: Tensor, weights: Weights, both: bool) -> _Sum
     turned = reversal(lengths, scores.shape[1])
     rows, starts, steps = scores[None], start[None], between[None]
     if both:
-        rows = torch.stack([scores, pick(scores, turned)])
+        rows = torch.stack([scores, turn(scores, turned)])
         starts, steps = torch.stack([start, end]), torch.stack([between, between.T])
     sums, safe = _by_products(rows, starts, steps)
     if not safe:
         sums = _by_steps(rows, starts, steps)
     before = sums[0]
     last = before.gather(1, (lengths - 1)[:, None, None].expand(-1, 1, scores.shape[2]))[:, 0]
-    return _Sums(scores, before, pick(sums[1], turned) if both else before, torch.logsumexp(last + end, dim=1), safe)
+    return _Sums(scores, before, turn(sums[1], turned) if both else before, torch.logsumexp(last + end, dim=1), safe)
 
 
 def _by_steps(rows: Tensor, starts: Tensor, between: Tensor) -> Tensor:

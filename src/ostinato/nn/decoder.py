@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from ostinato.core.errors import ConfigError
 from ostinato.core.state import leaves, map_leaves
-from ostinato.nn.attention import Attention, attentions
+from ostinato.nn.attention import Additive, Attention, attentions
 from ostinato.nn.cells import Cell
 from ostinato.nn.cells.recurrent import RecurrentCell
 from ostinato.nn.encoder_decoder_options import DecoderOptions
@@ -131,6 +131,10 @@ class Decoder(nn.Module):
 
     def read_ragged(self, decoding: Decoding, inputs: Tensor, ragged: Ragged) -> Tensor:
         """The features [N, width] that `read` gives at the places that `ragged` has, step after step."""
+        if self.before and self.training and torch.is_autocast_enabled(inputs.device.type):
+            features = self.by_kernels(decoding, inputs, ragged)
+            if features is not None:
+                return features
         if self.before or self.feeds:
             return self.by_steps(decoding, inputs, ragged)[0]
         features, _, _ = self.at_once(decoding, self.embedding(inputs))
@@ -181,6 +185,23 @@ class Decoder(nn.Module):
         if self.before and outputs:
             features = self.features(self.stack.dropout(features), torch.cat(contexts), words)
         return features, weights, DecoderState(layers, last)
+
+    def by_kernels(self, decoding: Decoding, inputs: Tensor, ragged: Ragged) -> Tensor | None:
+        """As `read_ragged`, all steps by our own kernels, for learning; None where they do not fit."""
+        from ostinato.nn.fused.decoding import loop_of
+
+        stack, (layers, _), memory = self.stack, decoding.decoder, decoding.memory
+        plain = isinstance(stack.norms[0], nn.Identity) and isinstance(stack.blocks[0], nn.Identity)
+        if len(stack.cells) > 1 or not plain or any(stack.noise):
+            return None
+        loop = loop_of(stack.cells[0], self.attention, memory)
+        if loop is None:
+            return None
+        assert isinstance(self.attention, Additive)
+        assert isinstance(memory, Memory)
+        words = stack.dropout(self.embedding(ragged.packed(inputs)))
+        outputs, contexts = loop.read(words, ragged.sizes, layers.layers[0], memory, self.attention)
+        return self.features(stack.dropout(outputs), contexts, words)
 
     def step_layers(
         self, lowest: Lowest, states: StackState, word: Tensor, beside: Tensor

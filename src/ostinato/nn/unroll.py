@@ -101,8 +101,8 @@ class Stack(nn.Module):
                 return outputs
             back = self.backwards[layer]
             assert isinstance(back, Cell)
-            others = self.afresh(back, pick(xs, turned))
-            return torch.cat([outputs, pick(others, turned)], dim=-1)
+            others = self.afresh(back, turn(xs, turned))
+            return torch.cat([outputs, turn(others, turned)], dim=-1)
 
         return self.through(xs, read)
 
@@ -208,6 +208,23 @@ def reversal(lengths: Tensor, steps: int) -> Tensor:
     return torch.where(places < ends, ends - 1 - places, places)
 
 
-def pick(xs: Tensor, places: Tensor) -> Tensor:
-    """`xs` [B, T, D] with each row's steps in the order of `places` [B, T]."""
-    return xs.gather(1, places[:, :, None].expand_as(xs))
+class _Turn(torch.autograd.Function):
+    """Rows of [B * T, D] in another order, which done twice is the first again: so its gradient is the same."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, order: Tensor) -> Tensor:
+        ctx.save_for_backward(order)
+        return rows.index_select(0, order)
+
+    @staticmethod
+    def backward(ctx: Any, errors: Tensor) -> tuple[Tensor, None]:
+        (order,) = ctx.saved_tensors
+        found: Tensor = _Turn.apply(errors, order)  # type: ignore[no-untyped-call]
+        return found, None
+
+
+def turn(xs: Tensor, places: Tensor) -> Tensor:
+    """`xs` [B, T, D] with each row's steps in the order of `places` [B, T], as `reversal` gives them."""
+    order = places + xs.shape[1] * torch.arange(len(xs), device=xs.device)[:, None]
+    found: Tensor = _Turn.apply(xs.flatten(0, 1), order.flatten())  # type: ignore[no-untyped-call]
+    return found.view_as(xs)

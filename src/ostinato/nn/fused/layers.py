@@ -88,10 +88,11 @@ class Segment:
     width: the columns that fill up its rows are zero from the beginning and stay so.
     """
 
-    def __init__(self, begin: int, end: int, steps: int, memory: Memory):
+    def __init__(self, begin: int, end: int, steps: int, memory: Memory, read: int | None = None):
+        """read: how many tokens there are, where not every row has all steps."""
         self.begin, self.end, self.steps, self.memory = begin, end, steps, memory
         self.rows = end - begin
-        self.read = steps * self.rows
+        self.read = steps * self.rows if read is None else read
         self.tokens = even(self.read)
         self.order = np.arange(self.tokens)
         self.order[self.read :] = -1
@@ -173,17 +174,23 @@ class Segment:
             normal = self._normal(number, layer)
             joining.backward(errors[: self.read], self._norm(layer), *normal, hidden, norm_errors)
             errors = hidden
-        narrow_errors = self.take("errors", number, (self.tokens, self._width(layer)), np.uint16)
+        narrow_errors = self.errors(number, layer)
+        carried = self.take("carried", number, (self.rows, layer.size))
+        carried[:] = 0
         layer.kernels.backward(
             self.gates(number, layer), layer.vectors.values, tuple(matrix.backwards for matrix in layer.parts),
             self.states(number, layer), narrow_errors, errors,
-            self.take("vector errors", number, (layer.vectors.values.size,)), self.steps, self.rows,
+            self.take("vector errors", number, (layer.vectors.values.size,)), carried, self.steps, self.rows,
         )  # fmt: skip
         narrow_errors[self.read :] = 0
         layer.input.errors(narrow_errors, self.tokens, below)
         self.pair_errors(number, narrow_errors)
         for name in sorted({name for _, _, name in layer.matrices()}):
             self.pair(name, number, self._source(name, number, layer))
+
+    def errors(self, number: int, layer: Layer) -> Words:
+        """The errors of a layer's sums, for all products with them."""
+        return self.take("errors", number, (self.tokens, self._width(layer)), np.uint16)
 
     def _width(self, layer: Layer) -> int:
         """The width of rows of errors: an odd H leaves room for the pair that a matrix's last error is in."""

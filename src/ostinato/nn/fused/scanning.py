@@ -10,64 +10,34 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ostinato.kernels import simd
 from ostinato.kernels.team import part, team_of
 from ostinato.nn.cells import Cell
 from ostinato.nn.cells.recurrent import RecurrentCell
 from ostinato.nn.fused.cells import Kernels, kernels_of_cell
 from ostinato.nn.fused.engine import layer_of
+from ostinato.nn.fused.graph import Shared, learns_by_kernels, places_of
 from ostinato.nn.fused.layers import NOTHING, Segment, Words, learn
-from ostinato.nn.fused.memory import Memory
 from ostinato.nn.fused.weights import Floats, width_of
 
 
 def scanner_of(cell: Cell, xs: Tensor) -> Scanner | None:
     """What reads xs [B, T, input_size] by the kernels, from the start and for learning; None where they do not fit."""
-    if not (simd.HAS_BF16 and torch.is_grad_enabled() and cell.training and xs.device.type == "cpu" and xs.numel()):
-        return None
-    if not torch.is_autocast_enabled("cpu") or torch.get_autocast_dtype("cpu") != torch.bfloat16:
-        return None
-    if not all(one.requires_grad and one.dtype == torch.float32 for one in cell.parameters()):
+    if not (cell.training and learns_by_kernels(cell.parameters(), xs)):
         return None
     if not isinstance(cell, RecurrentCell) or (kernels := kernels_of_cell(cell)) is None:
         return None
     scanner = _scanners.get(cell)
-    if scanner is None or scanner.places != places_of(cell):
+    if scanner is None or scanner.places != places_of(cell.parameters()):
         scanner = _scanners[cell] = Scanner(cell, kernels)
     return scanner
 
 
-def places_of(cell: Cell) -> dict[int, int]:
-    """Where the numbers of a cell's parameters are."""
-    return {id(parameter): parameter.data_ptr() for parameter in cell.parameters()}
-
-
-class Scanner:
-    """A cell's weights for the kernels, and the memory of the readings that are over."""
+class Scanner(Shared):
+    """A cell's weights for the kernels."""
 
     def __init__(self, cell: RecurrentCell, kernels: Kernels):
-        self.parameters: list[Tensor] = []
-        self.gradients: list[Floats] = []
-        self.layer = layer_of(cell, kernels, None, False, self._both)
-        self.places = places_of(cell)
-        assert len(self.parameters) == len(self.places)
-        self.free: list[list[Memory]] = []
-
-    def _both(self, parameter: Tensor) -> tuple[Floats, Floats]:
-        """The memory of a parameter, and one of ours for its gradient."""
-        known = [parameter is other for other in self.parameters]
-        if not any(known):
-            known.append(True)
-            self.parameters.append(parameter)
-            self.gradients.append(np.zeros(parameter.shape, np.float32))
-        return parameter.detach().numpy(), self.gradients[known.index(True)]
-
-    def borrow(self, threads: int) -> list[Memory]:
-        """Memory for the threads of a reading, which gives it back to `free` in the end."""
-        for place, held in enumerate(self.free):
-            if len(held) == threads:
-                return self.free.pop(place)
-        return [Memory() for _ in range(threads)]
+        super().__init__(cell.parameters())
+        self.layer = layer_of(cell, kernels, None, False, self.both)
 
     def read(self, cell: Cell, xs: Tensor) -> Tensor:
         """The outputs [B, T, H] in bfloat16 of a cell that starts anew and reads xs [B, T, input_size]."""
@@ -154,5 +124,4 @@ class _Read(torch.autograd.Function):
         reading, ctx.reading = ctx.reading, None
         assert reading is not None, "the gradient of a reading was asked for twice"
         below = reading.backward(errors.transpose(0, 1).float().contiguous().numpy())
-        gradients = [torch.from_numpy(gradient.copy()) for gradient in reading.scanner.gradients]
-        return torch.from_numpy(below).to(ctx.dtype), None, None, *gradients
+        return torch.from_numpy(below).to(ctx.dtype), None, None, *reading.scanner.learnt()
