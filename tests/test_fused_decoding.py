@@ -50,9 +50,10 @@ def ids_of(sizes: tuple[int, ...], rows: int) -> Tensor:
 
 def by_kernels(decoder: Decoder, encoded: Encoded, ids: Tensor, sizes: tuple[int, ...]) -> Tensor:
     with torch.autocast("cpu", torch.bfloat16):
-        features = decoder.by_kernels(decoder.start(encoded), ids, Ragged(sizes))
-    assert features is not None
-    return features.float()
+        decoding = decoder.start(encoded)
+        loop = decoder.loop(decoding)
+        assert loop is not None
+        return decoder.by_kernels(loop, decoding, ids, Ragged(sizes)).float()
 
 
 def by_torch(decoder: Decoder, encoded: Encoded, ids: Tensor, sizes: tuple[int, ...]) -> Tensor:
@@ -135,11 +136,9 @@ def test_passes_that_share_memory_do_not_disturb_each_other(shapes: list[tuple[i
 
 
 def test_what_the_kernels_do_not_know_is_left_to_torch() -> None:
-    sizes, ids = (3, 2), ids_of((3, 2), 3)
-
-    def tried(decoder: Decoder, dtype: torch.dtype = torch.bfloat16) -> Tensor | None:
+    def tried(decoder: Decoder, dtype: torch.dtype = torch.bfloat16) -> object:
         with torch.autocast("cpu", dtype):
-            return decoder.by_kernels(decoder.start(told(3, 4)), ids, Ragged(sizes))
+            return decoder.loop(decoder.start(told(3, 4)))
 
     assert tried(decoder_of()) is not None
     assert tried(decoder_of(), torch.float16) is None
@@ -151,6 +150,8 @@ def test_what_the_kernels_do_not_know_is_left_to_torch() -> None:
     frozen = decoder_of()
     frozen.stack.requires_grad_(False)
     assert tried(frozen) is None
+    assert tried(decoder_of().eval()) is None
+    assert tried(decoder_of(attend="after")) is None
     with torch.no_grad():
         assert tried(decoder_of()) is None
 

@@ -21,8 +21,8 @@ from ostinato.decode.strategy import Hypothesis, Request, check_request, check_s
 STRONGEST = 10.0
 
 
-WIDE = 64
-"""Parts of a row of scores that are looked at together."""
+PARTS, LONGEST = 16, 512
+"""A row of scores is looked at in so many parts, in more if they were longer than that."""
 
 
 class Live(NamedTuple):
@@ -187,27 +187,48 @@ class Beam:
 
 
 def _at_least_rank(scores: NDArray[np.floating], rank: int) -> Ids:
-    """The flat places where scores [N, V] are possible and not below the row's `rank`-th best; ties may make it more.
+    """The flat places, in any order, where scores [N, V] are possible and not below the row's `rank`-th best; ties may
+    make it more.
 
-    Of WIDE parts of a row the best of each place are at least as many as `rank`, so that nothing below the `rank`-th of
-    them can count: a glance at every score, and only what is left is ranked.
+    A row in parts is a table: a glance at every score tells which columns have the `rank` best bests, and nothing
+    elsewhere, and nothing below the least of these, can count.
     """
     rows, outputs = scores.shape
-    width = outputs // WIDE
+    parts = max(PARTS, outputs // LONGEST)
+    width = outputs // parts
     if width <= rank:
         possible: NDArray[np.bool_] = scores > -np.inf
         if rank < outputs:
-            limit = np.partition(scores, outputs - rank, axis=1)[:, outputs - rank, None]
-            possible &= scores >= limit
+            possible &= scores >= np.partition(scores, outputs - rank, axis=1)[:, outputs - rank, None]
         return np.flatnonzero(possible)
-    tops = scores[:, : width * WIDE].reshape(rows, WIDE, width).max(axis=1)
+    tops = scores[:, : width * parts].reshape(rows, parts, width).max(axis=1)
     bound = np.partition(tops, width - rank, axis=1)[:, width - rank, None]
-    places = np.flatnonzero(scores >= bound)
-    row, found = places // outputs, scores.ravel()[places]
-    order = np.lexsort((-found, row))
-    limit = found[order][np.searchsorted(row, np.arange(rows)) + rank - 1]
-    kept: Ids = places[(found >= limit[row]) & (found > -np.inf)]
+    among = tops >= bound
+    plain = np.count_nonzero(among, axis=1) == rank
+    row = np.flatnonzero(plain)
+    best = np.flatnonzero(among[plain]).reshape(-1, rank, 1) % width
+    inside = (best + width * np.arange(parts)).reshape(-1, rank * parts)
+    behind = np.broadcast_to(np.arange(width * parts, outputs), (len(row), outputs - width * parts))
+    places = row[:, None] * outputs + np.hstack([inside, behind])
+    found = scores.ravel()[places]
+    kept: Ids = places[found >= np.partition(found, -rank, axis=1)[:, -rank, None]]
+    if len(row) < rows:
+        kept = np.concatenate([kept, _sorted_out(scores, np.flatnonzero(~plain), bound[~plain], rank)])
     return kept
+
+
+def _sorted_out(scores: NDArray[np.floating], rows: Ids, bound: NDArray[np.floating] | float, rank: int) -> Ids:
+    """The same for some rows whose `rank`-th best is at least `bound`, whatever is equal or impossible in them."""
+    some = scores[rows]
+    row, token = np.nonzero((some > -np.inf) & (some >= bound))
+    found = some[row, token]
+    ranked = found[np.lexsort((-found, row))]
+    limits = np.full(len(rows), np.inf, scores.dtype)
+    there, first, count = np.unique(row, return_index=True, return_counts=True)
+    limits[there] = ranked[first + np.minimum(rank, count) - 1]
+    kept = found >= limits[row]
+    places: Ids = rows[row[kept]] * scores.shape[1] + token[kept]
+    return places
 
 
 def _said(live: Live, request: Request) -> list[Ids]:

@@ -17,12 +17,33 @@ from ostinato.kernels.maths import exp32, from_bf16, to_bf16
 from ostinato.kernels.packing import narrow, pack_columns
 from ostinato.kernels.product import product
 from ostinato.kernels.simd import WIDTH
+from ostinato.kernels.stepping import log_softmax
 
 WORDS = 60
 """Words of a block in the forward pass, where there are many: ten tiles of six rows."""
 
 BLOCK = 240
 """Words of a block in the backward pass, a multiple of WORDS."""
+
+TOGETHER = 24
+"""Tokens whose logits are alive at once where only log-probs are wanted: they stay near, and weights are read once."""
+
+
+@numba.njit(cache=True, nogil=True)
+def log_probs(features, weights, bias, out, begin, end):
+    """Fill rows begin..end of out [N, V] with log-probs in nats of all words after features [N, >= D] uint16.
+
+    weights: the matrix [V, D], packed with D inside. The numbers of a row do not depend on the others.
+    """
+    width, size = features.shape[1], bias.size
+    logits = np.empty((TOGETHER, size), np.float32)
+    for first in range(begin, end, TOGETHER):
+        rows = min(TOGETHER, end - first)
+        for row in range(rows):
+            logits[row] = bias
+        product(features, first * width, width, 2, rows, weights, 0, width // 2, size, logits, 0, size, 1)
+        for row in range(rows):
+            log_softmax(logits[row], out[first + row])
 
 
 @numba.njit(cache=True, nogil=True)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from ostinato.core.errors import ConfigError
 from ostinato.core.state import leaves, map_leaves
-from ostinato.nn.attention import Additive, Attention, attentions
+from ostinato.nn.attention import Attention, attentions
 from ostinato.nn.cells import Cell
 from ostinato.nn.cells.recurrent import RecurrentCell
 from ostinato.nn.encoder_decoder_options import DecoderOptions
@@ -24,6 +23,9 @@ from ostinato.nn.memory import Grouped, Memory
 from ostinato.nn.networks import make_cell
 from ostinato.nn.ragged import Ragged
 from ostinato.nn.unroll import Stack, StackState
+
+if TYPE_CHECKING:
+    from ostinato.nn.fused.decoding import Loop
 
 
 class Encoded(NamedTuple):
@@ -79,6 +81,7 @@ class Decoder(nn.Module):
         super().__init__()
         self.outputs = outputs
         self.bf16 = False  # bfloat16 in the output layer's products in training
+        self.table: Tensor | None = None  # of every id, what the lowest cell reads of it; where nobody trains any more
         attends = options.attention != "none"
         self.before = attends and options.attend == "before"
         self.feeds, self.whole = options.input_feeding, options.context == "every-step"
@@ -131,10 +134,8 @@ class Decoder(nn.Module):
 
     def read_ragged(self, decoding: Decoding, inputs: Tensor, ragged: Ragged) -> Tensor:
         """The features [N, width] that `read` gives at the places that `ragged` has, step after step."""
-        if self.before and self.training and torch.is_autocast_enabled(inputs.device.type):
-            features = self.by_kernels(decoding, inputs, ragged)
-            if features is not None:
-                return features
+        if (loop := self.loop(decoding)) is not None:
+            return self.by_kernels(loop, decoding, inputs, ragged)
         if self.before or self.feeds:
             return self.by_steps(decoding, inputs, ragged)[0]
         features, _, _ = self.at_once(decoding, self.embedding(inputs))
@@ -164,10 +165,12 @@ class Decoder(nn.Module):
         assert self.attention is not None
         look = self.attention.over(decoding.memory)
         lowest = Lowest(self.stack.cells[0], self.options.embedding)
-        words = self.stack.dropout(self.embedding(ragged.packed(inputs)))
+        ids = ragged.packed(inputs)
+        words = self.stack.dropout(self.embedding(ids))
+        reads = lowest.hoist(words) if self.table is None else self.table[ids]
         outputs, contexts, weights = [], [], []
         with gathered(self.stack, self.attention, self.readout):
-            for word in lowest.hoist(words, ragged.sizes):
+            for word in torch.split(reads, list(ragged.sizes)):
                 if len(word) < len(last):
                     layers, last = map_leaves(partial(first, len(word)), (layers, last))
                 if self.before:
@@ -186,22 +189,36 @@ class Decoder(nn.Module):
             features = self.features(self.stack.dropout(features), torch.cat(contexts), words)
         return features, weights, DecoderState(layers, last)
 
-    def by_kernels(self, decoding: Decoding, inputs: Tensor, ragged: Ragged) -> Tensor | None:
-        """As `read_ragged`, all steps by our own kernels, for learning; None where they do not fit."""
-        from ostinato.nn.fused.decoding import loop_of
+    def ragged(self, decoding: Decoding, weight: Tensor) -> Ragged:
+        """Which rows each step reads where `weight` [B, T] says what counts."""
+        return Ragged.of(weight) if self.loop(decoding) is None else Ragged.of(weight, 1)
 
-        stack, (layers, _), memory = self.stack, decoding.decoder, decoding.memory
+    def loop(self, decoding: Decoding) -> Loop | None:
+        """What takes the steps to come by our own kernels, for learning; None where they do not fit."""
+        stack = self.stack
+        if not (self.before and self.training and torch.is_autocast_enabled(decoding.summary.device.type)):
+            return None
         plain = isinstance(stack.norms[0], nn.Identity) and isinstance(stack.blocks[0], nn.Identity)
         if len(stack.cells) > 1 or not plain or any(stack.noise):
             return None
-        loop = loop_of(stack.cells[0], self.attention, memory)
-        if loop is None:
-            return None
-        assert isinstance(self.attention, Additive)
-        assert isinstance(memory, Memory)
-        words = stack.dropout(self.embedding(ragged.packed(inputs)))
-        outputs, contexts = loop.read(words, ragged.sizes, layers.layers[0], memory, self.attention)
-        return self.features(stack.dropout(outputs), contexts, words)
+        from ostinato.nn.fused.decoding import loop_of
+
+        return loop_of(stack.cells[0], self.attention, decoding.memory)
+
+    def by_kernels(self, loop: Loop, decoding: Decoding, inputs: Tensor, ragged: Ragged) -> Tensor:
+        """As `read_ragged`, all steps at once in a loop of the kernels."""
+        layers, _ = decoding.decoder
+        words = self.stack.dropout(self.embedding(ragged.packed(inputs)))
+        outputs, contexts = loop.read(words, ragged.sizes, layers.layers[0], decoding.memory)
+        return self.features(self.stack.dropout(outputs), contexts, words)
+
+    @torch.no_grad()
+    def tabulate(self) -> None:
+        """Find once what the lowest cell reads of every word, which answers then look up. Weights must not change."""
+        lowest = Lowest(self.stack.cells[0], self.options.embedding)
+        vectors = self.embedding.weight
+        if (self.before or self.feeds) and lowest.linear and len(vectors) * len(lowest.weight) <= TABLE:
+            self.table = lowest.hoist(vectors)
 
     def step_layers(
         self, lowest: Lowest, states: StackState, word: Tensor, beside: Tensor
@@ -224,7 +241,10 @@ class Decoder(nn.Module):
     def log_probs(self, features: Tensor) -> Tensor:
         """Log-probs [..., outputs] (nats) of the next word; under autocast the products alone are in bfloat16."""
         if isinstance(self.head, LinearHead) and self.head.options.kind == "softmax":
-            return log_softmax(self.head.scores(features))
+            from ostinato.nn.fused import saying
+
+            said = saying.log_probs(self.head, features)
+            return log_softmax(self.head.scores(features)) if said is None else said
         with torch.autocast(features.device.type, enabled=False):
             return self.head.log_probs(features.to(torch.promote_types(features.dtype, torch.float32)))
 
@@ -314,13 +334,12 @@ class Lowest:
             self.beside = Steps(beside)
             self.bias: Tensor | None = linear.bias
 
-    def hoist(self, words: Tensor, sizes: Sequence[int]) -> tuple[Tensor, ...]:
-        """What each step needs of `words` [N, known], so many of them after another."""
-        read = nn.functional.linear(words, self.weight, self.bias) if self.linear else words
-        return torch.split(read, list(sizes))
+    def hoist(self, words: Tensor) -> Tensor:
+        """What steps need of `words` [N, known]."""
+        return nn.functional.linear(words, self.weight, self.bias) if self.linear else words
 
     def step(self, state: Any, word: Tensor, beside: Tensor) -> tuple[Tensor, Any]:
-        """The output and the new state of a step on one of what `hoist` gave and on `beside` [B, m]."""
+        """The output and the new state of a step on some of what `hoist` gave and on `beside` [B, m]."""
         if not self.linear:
             return step(self.cell, state, torch.cat([word, beside], dim=-1))
         assert isinstance(self.cell, RecurrentCell)
@@ -362,6 +381,9 @@ def dtype_of(cell: Cell) -> torch.dtype:
     """The type of a cell's parameters."""
     return next(cell.parameters()).dtype
 
+
+TABLE = 1 << 25
+"""Numbers of the largest table of what is read of every word."""
 
 LENGTH = 3.0
 """Of a new word vector: so that gates tell words apart from the first step on, and tied scores stay small."""

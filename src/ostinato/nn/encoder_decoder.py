@@ -14,7 +14,6 @@ from ostinato.nn.decoder import Decoder, Decoding, Encoded, dtype_of, settled, w
 from ostinato.nn.encoder_decoder_options import EncoderDecoderOptions
 from ostinato.nn.networks import make_cell
 from ostinato.nn.pooling import Last, inside
-from ostinato.nn.ragged import Ragged
 from ostinato.nn.unroll import Stack
 
 
@@ -80,7 +79,7 @@ class Describer(nn.Module):
             decoding = self.decoder.start(self.encoder(sources, lengths))
             if sampling:
                 inputs = self.decoder.mix(decoding, inputs, sampling)
-            ragged = Ragged.of(weight)
+            ragged = self.decoder.ragged(decoding, weight)
             features = self.decoder.read_ragged(decoding, inputs, ragged)
         self.decoder.bf16 = self.bf16
         return self.decoder.loss(features, ragged.packed(targets), ragged.packed(weight))

@@ -24,13 +24,13 @@ class Ragged:
         return cls([rows] * steps)
 
     @classmethod
-    def of(cls, weight: Tensor) -> Ragged:
+    def of(cls, weight: Tensor, block: int = BLOCK) -> Ragged:
         """Those where `weight` [B, T] is not zero at the step or later, and what is between; few if the longest rows
-        come first."""
+        come first. block: what the rows of a step are a multiple of, unless there are no more."""
         going = (weight > 0).flip(1).cummax(1).values.flip(1)
         rows = torch.arange(1, len(weight) + 1, device=weight.device)[:, None]
         last: list[int] = (going * rows).amax(dim=0).tolist() if len(weight) else [0] * weight.shape[1]
-        return cls([min(len(weight), -(-size // BLOCK) * BLOCK) for size in last if size])
+        return cls([min(len(weight), -(-size // block) * block) for size in last if size])
 
     def packed(self, xs: Tensor) -> Tensor:
         """The places of `xs` [B, T, ...] that are read, step after step [N, ...]."""

@@ -182,7 +182,8 @@ def check_ids(ids: Ids, known: int, what: str) -> None:
 
 
 def narrowed(network: Describer) -> Describer:
-    """A copy of the network with the matrices that every step reads in bfloat16, so that no step converts them."""
+    """A copy of the network for answers, with the matrices that every step reads in bfloat16, so that none converts
+    them, and what is read of every word found before."""
     if next(network.parameters()).dtype != torch.float32:
         raise ConfigError("bf16 is for a network in float32; leave it out")
     narrow = copy.deepcopy(network)
@@ -190,6 +191,8 @@ def narrowed(network: Describer) -> Describer:
     for module in narrow.decoder.modules():
         if isinstance(module, nn.Linear | nn.Embedding | LinearHead) and id(module) not in wide:
             module.weight.data = module.weight.data.bfloat16()
+    with products(narrow, bf16=True):
+        narrow.decoder.tabulate()
     return narrow
 
 

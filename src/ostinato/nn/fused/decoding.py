@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from ostinato.kernels import recurrent
 from ostinato.kernels.attention import blame, look
@@ -33,35 +33,37 @@ def loop_of(cell: Cell, attention: Attention | None, memory: Remembered | Groupe
     """What takes a decoder through its loop by the kernels, for learning; None where they do not fit."""
     if not isinstance(attention, Additive) or not has_kernels(memory, attention):
         return None
-    parameters = [*cell.parameters(), attention.from_query.weight]
+    parameters = [*cell.parameters(), attention.from_query.weight, attention.vector]
     if not learns_by_kernels(parameters, memory.values):
         return None
     if not isinstance(cell, RecurrentCell) or (kernels := kernels_of_cell(cell)) is None:
         return None
     loop = _loops.get(cell)
-    if loop is None or loop.places != places_of(parameters):
-        loop = _loops[cell] = Loop(cell, kernels, attention.from_query)
+    if loop is None or loop.vector is not attention.vector or loop.places != places_of(parameters[:-1]):
+        loop = _loops[cell] = Loop(cell, kernels, attention)
     return loop
 
 
 class Loop(Shared):
     """The weights that every step reads, for the kernels."""
 
-    def __init__(self, cell: RecurrentCell, kernels: Kernels, from_query: nn.Linear):
-        super().__init__([*cell.parameters(), from_query.weight])
+    def __init__(self, cell: RecurrentCell, kernels: Kernels, attention: Additive):
+        super().__init__([*cell.parameters(), attention.from_query.weight])
         self.layer = layer_of(cell, kernels, None, False, self.both)
-        self.query = Matrix(*self.both(from_query.weight))
+        self.query = Matrix(*self.both(attention.from_query.weight))
+        self.vector = attention.vector
 
     def read(
-        self, words: Tensor, sizes: Sequence[int], state: Any, memory: Remembered, attention: Additive
+        self, words: Tensor, sizes: Sequence[int], state: Any, memory: Remembered | Grouped
     ) -> tuple[Tensor, Tensor]:
         """Take words [N, D], `sizes[t]` rows at step t and never more than before, through all steps from a state.
 
         Returns the outputs [N, H] and the contexts [N, V] of all steps, in bfloat16. The state's hidden is the query.
         """
+        assert isinstance(memory, Remembered)
         keys, values = memory.keys.float().contiguous(), memory.values.float().contiguous()
         cell = state.cell if self.layer.kernels.has_cell else None
-        given = words, state.hidden, cell, keys, values, 2 * attention.vector
+        given = words, state.hidden, cell, keys, values, 2 * self.vector
         found: tuple[Tensor, Tensor] = _Loop.apply(self, sizes, memory.mask, *given, *self.parameters)  # type: ignore[no-untyped-call]
         return found
 
