@@ -207,10 +207,11 @@ class Decoder(nn.Module):
 
     def by_kernels(self, loop: Loop, decoding: Decoding, inputs: Tensor, ragged: Ragged) -> Tensor:
         """As `read_ragged`, all steps at once in a loop of the kernels."""
-        layers, _ = decoding.decoder
-        words = self.stack.dropout(self.embedding(ragged.packed(inputs)))
-        outputs, contexts = loop.read(words, ragged.sizes, layers.layers[0], decoding.memory)
-        return self.features(self.stack.dropout(outputs), contexts, words)
+        ids = ragged.packed(inputs)
+        shaped = nn.functional.pad(ids, (0, -len(ids) % SHAPED))
+        words = self.stack.dropout(self.embedding(shaped))
+        outputs, contexts = loop.read(words, ragged.sizes, decoding.decoder.layers.layers[0], decoding.memory)
+        return self.features(self.stack.dropout(outputs), contexts, words)[: len(ids)]
 
     @torch.no_grad()
     def tabulate(self) -> None:
@@ -381,6 +382,9 @@ def dtype_of(cell: Cell) -> torch.dtype:
     """The type of a cell's parameters."""
     return next(cell.parameters()).dtype
 
+
+SHAPED = 64
+"""Words are a multiple of so many where steps are not: a library that prepares every shape of a product meets few."""
 
 TABLE = 1 << 25
 """Numbers of the largest table of what is read of every word."""

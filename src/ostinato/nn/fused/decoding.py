@@ -59,6 +59,7 @@ class Loop(Shared):
         """Take words [N, D], `sizes[t]` rows at step t and never more than before, through all steps from a state.
 
         Returns the outputs [N, H] and the contexts [N, V] of all steps, in bfloat16. The state's hidden is the query.
+        Words behind those of the steps are not read, and have zeros for outputs and contexts.
         """
         assert isinstance(memory, Remembered)
         keys, values = memory.keys.float().contiguous(), memory.values.float().contiguous()
@@ -88,7 +89,7 @@ class Seen(NamedTuple):
 class Turns(Segment):
     """The rows of one thread: step t reads the first sizes[t] of them, tokens begins[t].. of it.
 
-    places: where these tokens stand among those of the whole batch. States stand by steps: those before a step in rows
+    places: where these tokens stand among those of the whole batch, all of them if it has all rows. States stand by steps: those before a step in rows
     2 * begins[t].., after them those after it.
     """
 
@@ -97,8 +98,11 @@ class Turns(Segment):
         firsts = np.cumsum(sizes) - sizes + begin
         self.sizes = own[own > 0].tolist()
         self.begins = (np.cumsum(own) - own).tolist()
-        self.places = np.concatenate([first + np.arange(size) for first, size in zip(firsts, own, strict=True)])
-        super().__init__(begin, end, len(self.sizes), memory, len(self.places))
+        read = int(own.sum())
+        self.places: slice | NDArray[np.int64] = slice(0, read)
+        if read < sizes.sum():
+            self.places = np.concatenate([first + np.arange(size) for first, size in zip(firsts, own, strict=True)])
+        super().__init__(begin, end, len(self.sizes), memory, read)
 
     def tokens_of(self, step: int) -> slice:
         """A step's tokens."""
@@ -157,8 +161,8 @@ class Passage:
 
     def forward(self, words: Words, hidden: Floats, cell: Floats | None) -> tuple[Words, Words]:
         """Outputs [N, H] and contexts [N, V] of words [N, D], all of them the bits of bfloat16."""
-        outputs = np.empty((len(words), self.layer.size), np.uint16)
-        contexts = np.empty((len(words), self.seen_.values.shape[2]), np.uint16)
+        outputs = np.zeros((len(words), self.layer.size), np.uint16)
+        contexts = np.zeros((len(words), self.seen_.values.shape[2]), np.uint16)
 
         def work(member: int) -> None:
             turns, layer = self.turns[member], self.layer
@@ -214,10 +218,11 @@ class Passage:
     def backward(self, outputs: Floats, contexts: Floats, batch: int) -> Errors:
         """All errors, from those of outputs [N, H] and contexts [N, V]; the gradients of the weights are written."""
         keys, values, _, vector = self.seen_
-        words = np.empty((len(outputs), self.known), np.float32)
+        words = np.zeros((len(outputs), self.known), np.float32)
         hidden = np.zeros((batch, self.layer.size), np.float32)
         vectors = np.zeros((len(self.turns), len(vector)), np.float32)
-        errors = Errors(words, hidden, np.zeros_like(hidden), np.zeros_like(keys), np.zeros_like(values), vectors)
+        memory = torch.zeros(keys.shape).numpy(), torch.zeros(values.shape).numpy()  # without asking for new pages
+        errors = Errors(words, hidden, np.zeros_like(hidden), *memory, vectors)
 
         def work(member: int) -> None:
             turns = self.turns[member]

@@ -111,11 +111,16 @@ def by_steps(values: NDArray[Any], segment: Segment) -> NDArray[Any]:
     return values[: segment.read].reshape(segment.steps, segment.rows, -1)
 
 
+def by_time(xs: Tensor, dtype: torch.dtype) -> Tensor:
+    """xs [B, T, D] as [T, B, D] of a type, in one pass."""
+    return xs.transpose(0, 1).to(dtype, memory_format=torch.contiguous_format)
+
+
 class _Read(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, xs: Tensor, scanner: Scanner, state: Any, *_: Tensor) -> Tensor:
         ctx.reading, ctx.dtype = Reading(scanner, *xs.shape[:2]), xs.dtype
-        words = xs.detach().transpose(0, 1).to(torch.bfloat16).contiguous().view(torch.int16).numpy()
+        words = by_time(xs.detach(), torch.bfloat16).view(torch.int16).numpy()
         outputs = ctx.reading.forward(words.view(np.uint16), state)
         return torch.from_numpy(outputs.view(np.int16)).view(torch.bfloat16)
 
@@ -123,5 +128,5 @@ class _Read(torch.autograd.Function):
     def backward(ctx: Any, errors: Tensor) -> tuple[Tensor | None, ...]:
         reading, ctx.reading = ctx.reading, None
         assert reading is not None, "the gradient of a reading was asked for twice"
-        below = reading.backward(errors.transpose(0, 1).float().contiguous().numpy())
+        below = reading.backward(by_time(errors, torch.float32).numpy())
         return torch.from_numpy(below).to(ctx.dtype), None, None, *reading.scanner.learnt()
