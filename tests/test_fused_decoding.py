@@ -156,6 +156,17 @@ def test_what_the_kernels_do_not_know_is_left_to_torch() -> None:
         assert tried(decoder_of()) is None
 
 
+def test_a_batch_without_words_has_no_gradient() -> None:
+    decoder, encoded = decoder_of(), told(3, 4)
+    found(by_kernels, decoder, encoded, (3, 2))  # the memory of this one must not come back
+    with torch.autocast("cpu", torch.bfloat16):
+        features = decoder.read_ragged(decoder.start(encoded), ids_of((), 3), Ragged(()))
+    assert features.shape == (0, 7)
+    wanted = [encoded.values, *decoder.parameters()]
+    gradients = torch.autograd.grad(features.float().sum(), wanted, allow_unused=True)
+    assert all(one is None or not one.any() for one in gradients)
+
+
 def test_weights_that_changed_or_moved_and_copies_of_a_decoder_are_read_as_they_are() -> None:
     decoder, encoded, sizes = decoder_of(), told(3, 4), (3, 3, 2)
     first = found(by_kernels, decoder, encoded, sizes)

@@ -17,7 +17,7 @@ from ostinato.nn.cells import Cell, cells
 from ostinato.nn.cells.recurrent import RecurrentCell
 from ostinato.nn.feed_forward import FeedForward, inner_size
 from ostinato.nn.options import HiddenOptions, RecurrentOptions, ScanOptions
-from ostinato.nn.unroll import Stack, pick, reversal, unroll
+from ostinato.nn.unroll import Stack, reversal, turn, unroll
 
 RECURRENT = [name for name in cells if issubclass(cells[name], RecurrentCell)]
 
@@ -150,10 +150,10 @@ def test_one_direction_can_read_whole_sequences_too() -> None:
 def test_turning_rows_around_twice_changes_nothing(lengths: list[int]) -> None:
     xs = sequence(len(lengths), 6)
     turned = reversal(torch.tensor(lengths), 6)
-    torch.testing.assert_close(pick(pick(xs, turned), turned), xs)
+    torch.testing.assert_close(turn(turn(xs, turned), turned), xs)
     for row, length in enumerate(lengths):
-        torch.testing.assert_close(pick(xs, turned)[row, :length], xs[row, :length].flip(0))
-        torch.testing.assert_close(pick(xs, turned)[row, length:], xs[row, length:])
+        torch.testing.assert_close(turn(xs, turned)[row, :length], xs[row, :length].flip(0))
+        torch.testing.assert_close(turn(xs, turned)[row, length:], xs[row, length:])
 
 
 def test_a_bidirectional_stack_refuses_to_go_step_by_step() -> None:
@@ -197,7 +197,7 @@ def test_a_mask_drops_its_share_and_keeps_the_mean(share: float, dtype: torch.dt
     assert (found.dtype, found.shape) == (dtype, like.shape)
     kept = (found > 0).double().mean(dim=(0, 1))
     spread = (share * (1 - share) / (401 * 3)) ** 0.5
-    assert (kept - (1 - share)).abs().max() < 5 * spread + 2 / regularise.LEVELS
+    assert (kept - (1 - share)).abs().max() <= 5 * spread
     values = found[found > 0].double()
     assert values.unique().numel() == 1
     assert float(values[0]) == pytest.approx(1 / (1 - share), rel=5e-3 if dtype == torch.bfloat16 else 1e-4)

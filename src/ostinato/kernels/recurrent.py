@@ -48,6 +48,14 @@ def masked(x, out, mask, token):
         out[j] = x[j] * scale if kept else np.float32(0)
 
 
+@numba.njit(cache=True, nogil=True)
+def draw_mask(seed, threshold, scale, out):
+    """Fill out [N] with `scale` where a hash of (seed, place) reaches the threshold, else with zeros."""
+    start, nothing = scrambled(seed), out.dtype.type(0)
+    for j in range(out.size):
+        out[j] = scale if scrambled(np.uint32(start + np.uint32(j))) >= threshold else nothing
+
+
 @numba.njit(nogil=True)
 def narrowed(x, out):
     """A row as bfloat16, at the beginning of out."""

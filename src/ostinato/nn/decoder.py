@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -13,12 +13,11 @@ from torch import Tensor, nn
 from ostinato.core.errors import ConfigError
 from ostinato.core.state import leaves, map_leaves
 from ostinato.nn.attention import Attention, attentions
-from ostinato.nn.cells import Cell
-from ostinato.nn.cells.recurrent import RecurrentCell
 from ostinato.nn.encoder_decoder_options import DecoderOptions
-from ostinato.nn.gathered import StepLinear, Steps, gathered
+from ostinato.nn.gathered import StepLinear, gathered
 from ostinato.nn.heads import LinearHead, make_head
 from ostinato.nn.loss import CACHED
+from ostinato.nn.lowest import Lowest, dtype_of, settled, step
 from ostinato.nn.memory import Grouped, Memory
 from ostinato.nn.networks import make_cell
 from ostinato.nn.ragged import Ragged
@@ -134,7 +133,7 @@ class Decoder(nn.Module):
 
     def read_ragged(self, decoding: Decoding, inputs: Tensor, ragged: Ragged) -> Tensor:
         """The features [N, width] that `read` gives at the places that `ragged` has, step after step."""
-        if (loop := self.loop(decoding)) is not None:
+        if ragged.sizes and (loop := self.loop(decoding)) is not None:
             return self.by_kernels(loop, decoding, inputs, ragged)
         if self.before or self.feeds:
             return self.by_steps(decoding, inputs, ragged)[0]
@@ -184,7 +183,7 @@ class Decoder(nn.Module):
                 outputs.append(last)
                 contexts.append(context)
                 weights.append(weight)
-        features = torch.cat(outputs) if outputs else last[:0]
+        features = torch.cat(outputs) if outputs else last.new_zeros(0, self.width)
         if self.before and outputs:
             features = self.features(self.stack.dropout(features), torch.cat(contexts), words)
         return features, weights, DecoderState(layers, last)
@@ -324,30 +323,6 @@ class Bridge(nn.Module):
         return layers, next(vectors, summary[:, :0]) if query is None else query
 
 
-class Lowest:
-    """The lowest cell, reading [y; c] of which y is known for all steps before the first."""
-
-    def __init__(self, cell: Cell, known: int):
-        self.cell, self.linear = cell, isinstance(cell, RecurrentCell) and type(cell).read is RecurrentCell.read
-        if self.linear:
-            linear: Any = cell.from_input
-            self.weight, beside = torch.split(linear.weight, [known, linear.in_features - known], dim=1)
-            self.beside = Steps(beside)
-            self.bias: Tensor | None = linear.bias
-
-    def hoist(self, words: Tensor) -> Tensor:
-        """What steps need of `words` [N, known]."""
-        return nn.functional.linear(words, self.weight, self.bias) if self.linear else words
-
-    def step(self, state: Any, word: Tensor, beside: Tensor) -> tuple[Tensor, Any]:
-        """The output and the new state of a step on some of what `hoist` gave and on `beside` [B, m]."""
-        if not self.linear:
-            return step(self.cell, state, torch.cat([word, beside], dim=-1))
-        assert isinstance(self.cell, RecurrentCell)
-        read = word + self.beside(beside)
-        return self.cell.update(state, self.cell.activate(state, read))
-
-
 def first(rows: int, leaf: Tensor) -> Tensor:
     """So many rows of a tensor."""
     return leaf[:rows]
@@ -363,24 +338,6 @@ def log_softmax(scores: Tensor) -> Tensor:
     for begin in range(0, len(rows), CACHED):
         torch.log_softmax(rows[begin : begin + CACHED], dim=-1, dtype=dtype, out=out[begin : begin + CACHED])
     return made
-
-
-def step(cell: Cell, state: Any, x: Tensor) -> tuple[Tensor, Any]:
-    """`cell.step`, whatever autocast wants of the cell."""
-    with settled(cell):
-        return cell.step(state, x.to(dtype_of(cell)))
-
-
-def settled(cell: Cell) -> AbstractContextManager[Any]:
-    """What a cell steps in: a state that is made by products stays as wide as it is, without autocast."""
-    if isinstance(cell, RecurrentCell):
-        return nullcontext()
-    return torch.autocast(next(cell.parameters()).device.type, enabled=False)
-
-
-def dtype_of(cell: Cell) -> torch.dtype:
-    """The type of a cell's parameters."""
-    return next(cell.parameters()).dtype
 
 
 SHAPED = 64

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from ostinato.core.errors import ConfigError, ShapeError
-from ostinato.nn.decoder import Decoder, Decoding, Encoded, dtype_of, settled, word_vectors
+from ostinato.nn.decoder import Decoder, Decoding, Encoded, word_vectors
 from ostinato.nn.encoder_decoder_options import EncoderDecoderOptions
+from ostinato.nn.lowest import dtype_of, settled
 from ostinato.nn.networks import make_cell
 from ostinato.nn.pooling import Last, inside
 from ostinato.nn.unroll import Stack

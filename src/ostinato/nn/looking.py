@@ -78,11 +78,10 @@ def looked(
 
 def share_out(rows: int, work: Callable[[int, int, int], None]) -> None:
     """`work(member, begin, end)` in torch's threads, for so many rows."""
-    from ostinato.kernels.team import team_of
+    from ostinato.kernels.team import part, team_of
 
     team = team_of(torch.get_num_threads())
-    ends = np.linspace(0, rows, team.threads + 1).astype(int)
-    team.run(lambda member: work(member, ends[member], ends[member + 1]))
+    team.run(lambda member: work(member, *part(0, rows, member, team.threads)))
 
 
 class LookingByKernels:

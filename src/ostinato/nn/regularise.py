@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
@@ -36,21 +37,25 @@ class Dropout(nn.Module):
         return xs * mask(xs[:, :1] if self.fixed else xs, self.share)
 
 
-LEVELS = 1 << 16
-"""Shares that a mask can have, from 0 to 1."""
-
-
 def mask(like: Tensor, share: float) -> Tensor:
     """Zeros in that share of places and 1 / (1 - share) in the others, of that shape, type and device.
 
-    On a processor four places share 64 random bits, which takes a seventh of the time of torch's dropout.
+    On a processor a seed is drawn from torch's generator and every place hashed with it by our own kernel, which takes
+    a fifteenth of the time of drawing them.
     """
     if like.device.type != "cpu" or not share:
         return nn.functional.dropout(torch.ones_like(like), share)
-    dropped = min(max(1, round(share * LEVELS)), LEVELS - 1)
-    bits = torch.empty(-(-like.numel() // 4), dtype=torch.int64).random_(-(1 << 63), None)
-    kept = bits.view(torch.int16)[: like.numel()] >= dropped - LEVELS // 2
-    return kept.view(like.shape).to(like.dtype).mul_(LEVELS / (LEVELS - dropped))
+    from ostinato.kernels.recurrent import draw_mask
+
+    seed, scale = np.uint32(int(torch.randint(1 << 32, ()))), torch.tensor(1 / (1 - share), dtype=like.dtype)
+    threshold = np.uint32(min(round(share * (1 << 32)), (1 << 32) - 1))
+    if like.dtype == torch.bfloat16:
+        bits = np.empty(like.numel(), np.uint16)
+        draw_mask(seed, threshold, np.uint16(int(scale.view(torch.int16))), bits)
+        return torch.from_numpy(bits.view(np.int16)).view(torch.bfloat16).view(like.shape)
+    drawn = np.empty(like.numel(), np.float64 if like.dtype == torch.float64 else np.float32)
+    draw_mask(seed, threshold, drawn.dtype.type(float(scale)), drawn)
+    return torch.from_numpy(drawn).view(like.shape).to(like.dtype)
 
 
 def drop_words(xs: Tensor, ids: Tensor, words: int, share: float) -> Tensor:

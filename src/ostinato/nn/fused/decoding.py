@@ -72,7 +72,7 @@ class Loop(Shared):
 _loops: WeakKeyDictionary[Cell, Loop] = WeakKeyDictionary()
 
 
-class Seen(NamedTuple):
+class Sight(NamedTuple):
     """What all steps look at: keys [B, S, K], values [B, S, V], mask [B, S], and what sigmoids are weighed by [K]."""
 
     keys: Floats
@@ -89,8 +89,8 @@ class Seen(NamedTuple):
 class Turns(Segment):
     """The rows of one thread: step t reads the first sizes[t] of them, tokens begins[t].. of it.
 
-    places: where these tokens stand among those of the whole batch, all of them if it has all rows. States stand by steps: those before a step in rows
-    2 * begins[t].., after them those after it.
+    places: where these tokens stand among those of the whole batch, all of them if it has all rows. States stand by
+    steps: those before a step in rows 2 * begins[t].., after them those after it.
     """
 
     def __init__(self, begin: int, end: int, sizes: NDArray[np.int64], memory: Memory):
@@ -145,8 +145,8 @@ class Turns(Segment):
 class Passage:
     """One pass through the loop, from the words to the gradients; the rows of the batch are split over threads."""
 
-    def __init__(self, loop: Loop, sizes: Sequence[int], seen: Seen):
-        self.loop, self.layer, self.seen_ = loop, loop.layer, seen
+    def __init__(self, loop: Loop, sizes: Sequence[int], sight: Sight):
+        self.loop, self.layer, self.sight = loop, loop.layer, sight
         self.team = team_of(torch.get_num_threads())
         self.memory = loop.borrow(self.team.threads)
         steps = np.array(sizes, np.int64)
@@ -157,12 +157,12 @@ class Passage:
     @property
     def known(self) -> int:
         """Size of the word vectors: what the cell reads beside the context."""
-        return self.layer.reads - int(self.seen_.values.shape[2])
+        return self.layer.reads - int(self.sight.values.shape[2])
 
     def forward(self, words: Words, hidden: Floats, cell: Floats | None) -> tuple[Words, Words]:
         """Outputs [N, H] and contexts [N, V] of words [N, D], all of them the bits of bfloat16."""
         outputs = np.zeros((len(words), self.layer.size), np.uint16)
-        contexts = np.zeros((len(words), self.seen_.values.shape[2]), np.uint16)
+        contexts = np.zeros((len(words), self.sight.values.shape[2]), np.uint16)
 
         def work(member: int) -> None:
             turns, layer = self.turns[member], self.layer
@@ -192,7 +192,7 @@ class Passage:
 
     def _sought(self, turns: Turns) -> tuple[Floats, Floats, Floats]:
         """Queries, contexts and weights of all tokens."""
-        keys, values, _, _ = self.seen_
+        keys, values, _, _ = self.sight
         asked, contexts = turns.seen("asked", keys.shape[2]), turns.seen("contexts", values.shape[2])
         return asked, contexts, turns.seen("weights", keys.shape[1])
 
@@ -205,8 +205,8 @@ class Passage:
         asked, contexts, weights = (found[now] for found in self._sought(turns))
         self.loop.query.apply(states[1], rows, asked)
         asked *= 2
-        keys, values, mask = self.seen_.of(turns.begin, rows)
-        look(asked[:, None], keys, values, self.seen_.vector, mask, contexts[:, None], weights[:, None], 0, rows)
+        keys, values, mask = self.sight.of(turns.begin, rows)
+        look(asked[:, None], keys, values, self.sight.vector, mask, contexts[:, None], weights[:, None], 0, rows)
         seen = turns.take("seen", 0, contexts.shape, np.uint16)
         narrow(contexts, seen, 0, rows)
         inputs[now, self.known : layer.reads] = seen
@@ -217,7 +217,7 @@ class Passage:
 
     def backward(self, outputs: Floats, contexts: Floats, batch: int) -> Errors:
         """All errors, from those of outputs [N, H] and contexts [N, V]; the gradients of the weights are written."""
-        keys, values, _, vector = self.seen_
+        keys, values, _, vector = self.sight
         words = np.zeros((len(outputs), self.known), np.float32)
         hidden = np.zeros((batch, self.layer.size), np.float32)
         vectors = np.zeros((len(self.turns), len(vector)), np.float32)
@@ -277,9 +277,9 @@ class Passage:
         wanted += below[:, known:]
         asked, _, weights = (found[now] for found in self._sought(turns))
         query_errors = turns.take("asked errors", 0, asked.shape)
-        memory, memory_errors = self.seen_.of(turns.begin, rows), errors.of(turns.begin, rows)
+        memory, memory_errors = self.sight.of(turns.begin, rows), errors.of(turns.begin, rows)
         blame(
-            asked, memory, self.seen_.vector, weights, (wanted, NONE), query_errors, memory_errors, errors.vectors,
+            asked, memory, self.sight.vector, weights, (wanted, NONE), query_errors, memory_errors, errors.vectors,
             0, rows,
         )  # fmt: skip
         query_errors *= 2
@@ -346,8 +346,8 @@ class _Loop(torch.autograd.Function):
         ctx: Any, loop: Loop, sizes: Sequence[int], mask: Tensor, words: Tensor, hidden: Tensor, cell: Tensor | None,
         keys: Tensor, values: Tensor, vector: Tensor, *_: Tensor,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
-        seen = Seen(*(part.detach().numpy() for part in (keys, values, mask, vector)))
-        ctx.passage, ctx.batch, ctx.dtype = Passage(loop, sizes, seen), len(hidden), words.dtype
+        sight = Sight(*(part.detach().numpy() for part in (keys, values, mask, vector)))
+        ctx.passage, ctx.batch, ctx.dtype = Passage(loop, sizes, sight), len(hidden), words.dtype
         read = words.detach().to(torch.bfloat16).contiguous().view(torch.int16).numpy().view(np.uint16)
         first = [None if part is None else part.detach().float().contiguous().numpy() for part in (hidden, cell)]
         assert first[0] is not None
