@@ -162,9 +162,7 @@ def test_a_batch_without_words_has_no_gradient() -> None:
     with torch.autocast("cpu", torch.bfloat16):
         features = decoder.read_ragged(decoder.start(encoded), ids_of((), 3), Ragged(()))
     assert features.shape == (0, 7)
-    wanted = [encoded.values, *decoder.parameters()]
-    gradients = torch.autograd.grad(features.float().sum(), wanted, allow_unused=True)
-    assert all(one is None or not one.any() for one in gradients)
+    assert not features.requires_grad
 
 
 def test_weights_that_changed_or_moved_and_copies_of_a_decoder_are_read_as_they_are() -> None:
