@@ -75,17 +75,9 @@ class Classifier(nn.Module):
         """
         return self.judge(self.read(ids, lengths, grams), lengths)
 
-    def of_vectors(self, xs: Tensor, lengths: Tensor) -> Tensor:
-        """As `forward`, of word vectors [B, T, D]."""
-        return self.judge(self.read_vectors(xs, lengths), lengths)
-
     def read(self, ids: Tensor, lengths: Tensor, grams: Grams | None = None) -> Tensor:
         """The outputs [B, T, D] of the stack."""
-        return self.read_vectors(self.embed(ids, grams), lengths)
-
-    def read_vectors(self, xs: Tensor, lengths: Tensor) -> Tensor:
-        """The same of word vectors [B, T, D]."""
-        return self.stack.read(xs, lengths).to(self.embedding.weight.dtype)
+        return self.stack.read(self.embed(ids, grams), lengths).to(self.embedding.weight.dtype)
 
     def judge(self, outputs: Tensor, lengths: Tensor) -> Tensor:
         """Log-probs [B, labels] (nats) of what `read` gave."""

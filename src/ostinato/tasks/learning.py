@@ -108,18 +108,10 @@ class TaskLearner:
         """The summed loss of a batch in nats; gradients as `Learner.gradients` says."""
         if not add:
             self.network.zero_grad(set_to_none=False)
-        return self.differentiate(batch.rows, scale), state
-
-    def differentiate(self, rows: Places, scale: float) -> float:
-        """Add `scale` times the gradients of the loss of these examples; return the loss in nats."""
-        with self.products():
-            loss = self.loss(rows)
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
+            loss = self.loss(batch.rows)
         (loss.float() * scale).backward()  # type: ignore[no-untyped-call]
-        return float(loss.detach())
-
-    def products(self) -> torch.autocast:
-        """Matrix products as the precision of training has them."""
-        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16)
+        return float(loss.detach()), state
 
     def told(self, loss: float, best: float) -> str:
         """The loss, and the best measure so far."""

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ostinato.nn.adversarial import opposed
 from ostinato.nn.classifier import Classifier
 from ostinato.tasks.classification.answers import description, judged, make_network, subwords_of
 from ostinato.tasks.classification.data import Corpus
@@ -58,28 +57,9 @@ class ClassificationLearner(TaskLearner):
 
     def loss(self, rows: Places) -> Tensor:
         """The sum of -log p(label | text) in nats."""
-        return self._loss_of(self.network(*self.texts.batch(rows, self.device)), rows)
-
-    def _loss_of(self, log_probs: Tensor, rows: Places) -> Tensor:
         numbers = torch.from_numpy(self.numbers[rows]).to(self.device)
+        log_probs = self.network(*self.texts.batch(rows, self.device))
         return torch.nn.functional.nll_loss(log_probs, numbers, reduction="sum")
-
-    def differentiate(self, rows: Places, scale: float) -> float:
-        """As every task's; with `adversarial` also of the same texts, their word vectors moved against the network."""
-        if not self.options.adversarial:
-            return super().differentiate(rows, scale)
-        ids, lengths, *grams = self.texts.batch(rows, self.device)
-        xs = self.network.embed(ids, *grams)
-        xs.retain_grad()
-        with self.products():
-            loss = self._loss_of(self.network.of_vectors(xs, lengths), rows)
-        (loss.float() * scale).backward(retain_graph=True)  # type: ignore[no-untyped-call]
-        assert xs.grad is not None
-        with self.products():
-            moved = opposed(xs, xs.grad, lengths, self.options.adversarial)
-            harder = self._loss_of(self.network.of_vectors(moved, lengths), rows)
-        (harder.float() * scale).backward()  # type: ignore[no-untyped-call]
-        return float(loss.detach())
 
     def validate(self) -> Validation:
         """The accuracy, and the loss over known labels; of equal accuracies the later epoch's is better.

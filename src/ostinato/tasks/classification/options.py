@@ -74,9 +74,6 @@ class TrainOptions(TaskTrainOptions):
     keep: Literal["best", "last"] = "best"
     """best: the weights of the epoch with the best accuracy on the validation data; last: of the last epoch, for few
     examples, whose validation data are too few to tell good epochs from lucky ones."""
-    adversarial: Share = 0.0
-    """Learn from every text twice, the second time with its word vectors moved against the network by this share of
-    their length; 0.1 helps small data [Miyato2017], and training takes about twice as long."""
 
     @model_validator(mode="after")
     def _needs_no_best(self) -> Self:
